@@ -1,0 +1,31 @@
+# pgobjstore: PostgreSQL extension, built with PGXS.
+#
+#   make                build            make check-unit    unit tests of src/core
+#   make install        install          make installcheck  pg_regress on a running, preloaded server
+#   make check          everything       make lint / format
+#   make bench          benchmark beside a shell pipeline
+EXTENSION = pgobjstore
+MODULE_big = pgobjstore
+DATA = $(wildcard sql/pgobjstore--*.sql)
+SOURCES = $(sort $(wildcard src/*.c src/*/*.c))
+ALL_HEADERS = $(wildcard src/*.h src/*/*.h)
+OBJS = $(SOURCES:.c=.o)
+PGFILEDESC = "pgobjstore - export and import through object stores"
+
+PG_CPPFLAGS = -I$(CURDIR)/src $(shell xml2-config --cflags)
+PG_CFLAGS = -Werror -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
+SHLIB_LINK = -lcurl -lzstd -lxml2 -lpthread
+
+REGRESS = $(patsubst test/sql/%.sql,%,$(sort $(wildcard test/sql/*.sql)))
+REGRESS_OPTS = --inputdir=test
+
+EXTRA_CLEAN = src/*.gcda src/*/*.gcda
+
+PG_CONFIG ?= pg_config
+# Inlining by the JIT has no use for code that runs once per job.
+override with_llvm = no
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+override with_llvm = no
+
+$(OBJS): $(ALL_HEADERS)

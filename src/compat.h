@@ -1,0 +1,84 @@
+/*
+ * compat.h
+ *		The differences between the PostgreSQL versions that pgobjstore compiles with (15 to 19).
+ *
+ * The only file that looks at PG_VERSION_NUM.
+ */
+#ifndef PGOS_COMPAT_H
+#define PGOS_COMPAT_H
+
+#include "postgres.h"
+#include "executor/executor.h"
+#include "parser/parse_relation.h"
+#include "postmaster/bgworker.h"
+#include "storage/lmgr.h"
+#include "storage/lwlock.h"
+#include "utils/acl.h"
+#include "utils/wait_event.h"
+
+#if PG_VERSION_NUM < 150000
+#error "pgobjstore needs PostgreSQL 15 or later"
+#endif
+
+/* 16: object_aclcheck() replaced the functions for each kind of object. */
+#if PG_VERSION_NUM >= 160000
+#include "catalog/pg_database.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_namespace.h"
+#define pgos_compat_server_aclcheck(oid, role, mode) \
+	object_aclcheck(ForeignServerRelationId, oid, role, mode)
+#define pgos_compat_database_aclcheck(oid, role, mode) \
+	object_aclcheck(DatabaseRelationId, oid, role, mode)
+#define pgos_compat_namespace_aclcheck(oid, role, mode) \
+	object_aclcheck(NamespaceRelationId, oid, role, mode)
+#else
+#define pgos_compat_server_aclcheck(oid, role, mode) pg_foreign_server_aclcheck(oid, role, mode)
+#define pgos_compat_database_aclcheck(oid, role, mode) pg_database_aclcheck(oid, role, mode)
+#define pgos_compat_namespace_aclcheck(oid, role, mode) pg_namespace_aclcheck(oid, role, mode)
+#endif
+
+/*
+ * Adds the relation to the range table and checks that the current user may INSERT into (COPY FROM) the
+ * columns; raises if not.  16 moved the permissions out of the range table entry.
+ */
+static inline ParseNamespaceItem *
+pgos_compat_check_insert(ParseState *pstate, Relation rel, Bitmapset *columns)
+{
+	ParseNamespaceItem *nsitem =
+		addRangeTableEntryForRelation(pstate, rel, RowExclusiveLock, NULL, false, false);
+
+#if PG_VERSION_NUM >= 160000
+	nsitem->p_perminfo->requiredPerms = ACL_INSERT;
+	nsitem->p_perminfo->insertedCols = columns;
+	(void) ExecCheckPermissions(pstate->p_rtable, list_make1(nsitem->p_perminfo), true);
+#else
+	nsitem->p_rte->requiredPerms = ACL_INSERT;
+	nsitem->p_rte->insertedCols = columns;
+	(void) ExecCheckRTPerms(pstate->p_rtable, true);
+#endif
+	return nsitem;
+}
+
+/*
+ * Wait events of our own exist since 17; before, everything of an extension is "Extension".
+ */
+#if PG_VERSION_NUM >= 170000
+#define PGOS_COMPAT_WAIT_EVENT(variable, name) \
+	((variable) == 0 ? ((variable) = WaitEventExtensionNew(name)) : (variable))
+#else
+#define PGOS_COMPAT_WAIT_EVENT(variable, name) ((void) (variable), PG_WAIT_EXTENSION)
+#endif
+
+/* 17: a worker may connect as a role that has no LOGIN. */
+#ifdef BGWORKER_BYPASS_ROLELOGINCHECK
+#define PGOS_COMPAT_CONNECT_FLAGS BGWORKER_BYPASS_ROLELOGINCHECK
+#define PGOS_COMPAT_NOLOGIN_WORKS true
+#else
+#define PGOS_COMPAT_CONNECT_FLAGS 0
+#define PGOS_COMPAT_NOLOGIN_WORKS false
+#endif
+
+/* 18: generated columns that are computed when they are read. */
+#define PGOS_COMPAT_VIRTUAL_COLUMNS (PG_VERSION_NUM >= 180000)
+
+#endif

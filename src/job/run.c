@@ -1,0 +1,90 @@
+/*
+ * run.c
+ *		What push and pull share: progress counters, encodings of names.
+ *
+ * Runs in workers (and the encodings in backends).  The progress functions never raise.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "job/run.h"
+#include "job/shmem.h"
+#include "mb/pg_wchar.h"
+#include "utils/memutils.h"
+
+void
+pgos_progress_reset(void)
+{
+	PgosSlot   *slot = pgos_my_slot;
+
+	if (slot == NULL)
+		return;
+	pg_atomic_write_u64(&slot->rows, 0);
+	pg_atomic_write_u64(&slot->raw_bytes, 0);
+	pg_atomic_write_u64(&slot->stored_bytes, 0);
+	pg_atomic_write_u64(&slot->parts, 0);
+	pg_atomic_write_u64(&slot->done_units, 0);
+	pg_atomic_write_u64(&slot->total_units, 0);
+}
+
+void
+pgos_progress_rows(int64 rows)
+{
+	if (pgos_my_slot != NULL)
+		pg_atomic_write_u64(&pgos_my_slot->rows, (uint64) rows);
+}
+
+void
+pgos_progress_bytes(int64 raw_bytes, int64 stored_bytes, int parts)
+{
+	if (pgos_my_slot == NULL)
+		return;
+	pg_atomic_write_u64(&pgos_my_slot->raw_bytes, (uint64) raw_bytes);
+	pg_atomic_write_u64(&pgos_my_slot->stored_bytes, (uint64) stored_bytes);
+	pg_atomic_write_u64(&pgos_my_slot->parts, (uint64) parts);
+}
+
+void
+pgos_progress_percent(int64 done_units, int64 total_units)
+{
+	if (pgos_my_slot == NULL)
+		return;
+	pg_atomic_write_u64(&pgos_my_slot->done_units, (uint64) done_units);
+	pg_atomic_write_u64(&pgos_my_slot->total_units, (uint64) total_units);
+}
+
+/* Conversions look into the catalogs, so they need a transaction; names are converted outside of one too. */
+static char *
+pgos_text_convert(const char *text, size_t len, bool to_utf8)
+{
+	MemoryContext context = CurrentMemoryContext;
+	bool		own = !IsTransactionState();
+	char	   *result;
+
+	if (GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII)
+		return pnstrdup(text, len);
+	if (own)
+		StartTransactionCommand();
+	result = to_utf8 ? pg_server_to_any(text, (int) len, PG_UTF8)
+					 : pg_any_to_server(text, (int) len, PG_UTF8);
+	result = result == text ? MemoryContextStrdup(context, pnstrdup(text, len))
+							: MemoryContextStrdup(context, result);
+	if (own)
+	{
+		CommitTransactionCommand();
+		MemoryContextSwitchTo(context);
+	}
+	return result;
+}
+
+char *
+pgos_text_to_utf8(const char *text)
+{
+	return pgos_text_convert(text, strlen(text), true);
+}
+
+char *
+pgos_text_from_utf8(const char *text, size_t len)
+{
+	return pgos_text_convert(text, len, false);
+}

@@ -1,0 +1,56 @@
+/*
+ * run.h
+ *		Running one job: what the worker calls.
+ */
+#ifndef PGOS_RUN_H
+#define PGOS_RUN_H
+
+#include "job/job.h"
+#include "stream/sink.h"
+
+/*
+ * What a run leaves for the clean-up after an error: the worker calls pgos_run_cleanup() outside of the error,
+ * with no transaction open.
+ */
+typedef struct PgosRun
+{
+	PgosJob    *job;
+	MemoryContext context;		/* lives as long as the job; the store and the streams are in it */
+	struct PgosStore *store;	/* or NULL */
+	List	   *sinks;			/* upload sinks that may be unfinished */
+	List	   *written;		/* of PgosJobObject: complete, but of no use without a manifest */
+	struct PgosTeam *team;		/* that leader or helper belongs to, or NULL */
+	bool		published;		/* the dataset is visible: nothing may be taken away any more */
+	PgosJobResult result;
+} PgosRun;
+
+/*
+ * These are called with no transaction open and CurrentMemoryContext = run->context, and return so.
+ * pgos_push_run() leaves the job's end to the caller; pgos_pull_run() commits it with the rows.
+ */
+extern void pgos_push_run(PgosRun *run);
+
+/* The part of a helper in run->team, which it has joined. */
+extern void pgos_push_help(PgosRun *run);
+extern void pgos_pull_run(PgosRun *run);
+
+/*
+ * Takes back what a push that failed has written: open uploads, objects without a manifest.  Uses the network;
+ * raises if the store refuses.
+ */
+extern void pgos_push_cleanup(PgosRun *run);
+
+/* For a push that was begun more often than allowed: takes back what the attempts before have left. */
+extern void pgos_push_give_up(PgosRun *run);
+
+/* Progress of this process, for the view. */
+extern void pgos_progress_reset(void);
+extern void pgos_progress_rows(int64 rows);
+extern void pgos_progress_bytes(int64 raw_bytes, int64 stored_bytes, int parts);
+extern void pgos_progress_percent(int64 done_units, int64 total_units);
+
+/* Names between the server's encoding and the store's UTF-8. */
+extern char *pgos_text_to_utf8(const char *text);
+extern char *pgos_text_from_utf8(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,301 @@
+"""
+scenarios - what is measured.  A scenario is a list of ways to do the same work; the first is pgobjstore's.
+
+Adding one: a Scenario(...) in SCENARIOS with ways made by the functions here.  Sizes are those of scale 1.
+"""
+import os
+
+from harness import BUCKET, LIB, SCALE, Scenario, Way
+
+CSV = "(FORMAT csv, HEADER)"
+
+
+# ---------------------------------------------------------------- data
+
+def count(full):
+    return max(100, int(full * SCALE))
+
+
+TABLES = {
+    # name: (procedure, rows at scale 1)
+    "lineitem": ("make_lineitem", 7500000),
+    "lineitem_quarter": ("make_lineitem", 7500000 / 4),
+    "lineitem_4": ("make_lineitem", 7500000 * 4),
+    "accounts": ("make_accounts", 2000000),
+    "docs": ("make_docs", 500000),
+}
+TINY = max(10, int(570 * min(SCALE * 10, 1)))
+
+
+def make_functions(bench):
+    with open(os.path.join(LIB, "data.sql"), encoding="utf-8") as f:
+        bench.sql(f.read())
+
+
+def table(bench, name):
+    """Makes the table, pushes it once (which warms everything up); returns its facts."""
+    def make():
+        bench.fixture("data functions", lambda: make_functions(bench))
+        procedure, rows = TABLES[name]
+        bench.sql("CALL bench.%s('%s', %d);\nVACUUM (FREEZE, ANALYZE) %s;" % (procedure, name, count(rows), name))
+        rows, raw, stored, path = bench.job("objstore_push('%s', server => 'bench', path => 'fixture/%s/')" % (name, name))
+        print("   %s: %d rows, %.0f MB of csv, %.2f times smaller with zstd -1" % (name, rows, raw / 1e6, raw / stored))
+        return {"rows": rows, "raw": raw, "stored": stored, "path": path}
+    return bench.fixture("table " + name, make)
+
+
+def raw_bytes(name):
+    return lambda bench: table(bench, name)["raw"]
+
+
+def tiny(bench):
+    def make():
+        bench.fixture("data functions", lambda: make_functions(bench))
+        bench.sql("CALL bench.make_tiny('tiny', %d);\nVACUUM (FREEZE, ANALYZE);" % TINY)
+        push_all(bench)
+        bench.shell("rival push_schema tiny fixture/rival/")
+    return bench.fixture("%d small tables" % TINY, make)
+
+
+def plpython(bench):
+    """The aws_s3 way inside the server, if plpython3u is there; else the same as a script outside."""
+    def make():
+        if not os.environ.get("BENCH_PLPYTHON"):
+            return False
+        with open(os.path.join(LIB, "rivals.sql"), encoding="utf-8") as f:
+            bench.sql(f.read())
+        return True
+    return bench.fixture("plpython rival", make)
+
+
+# ---------------------------------------------------------------- pgobjstore
+
+def ours(name, title, call, prefix=None, **more):
+    """One job.  prefix: what it writes is deleted afterwards."""
+    def run(bench):
+        bench.job(call)
+    if prefix:
+        more["after"] = lambda bench: bench.empty(prefix)
+    return Way(name, title, run, ours=True, **more)
+
+
+def push(name, title, table_name, arguments="", **more):
+    more.setdefault("server", "bench")
+    server = more.pop("server")
+    return ours(name, title, "objstore_push('%s', server => '%s', path => 'run/%s/'%s)"
+                % (table_name, server, name, ", " + arguments if arguments else ""), prefix="run/", **more)
+
+
+def pull(name, title, table_name, arguments="", server="bench", path=None, **more):
+    more.setdefault("before", lambda bench: make_target(bench, table_name))
+    more.setdefault("after", lambda bench: check_target(bench, table_name))
+    return ours(name, title, "objstore_pull('%s_in', server => '%s', path => '%s'%s)"
+                % (table_name, server, path or "fixture/%s/" % table_name, ", " + arguments if arguments else ""), **more)
+
+
+def make_target(bench, name):
+    bench.sql("DROP TABLE IF EXISTS %s_in;\nCREATE TABLE %s_in (LIKE %s INCLUDING ALL);" % (name, name, name))
+
+
+def drop_target(bench, name):
+    bench.sql("DROP TABLE IF EXISTS %s_in;" % name)
+
+
+def check_target(bench, name):
+    rows = int(bench.sql("SELECT count(*) FROM %s_in" % name))
+    if rows != table(bench, name)["rows"]:
+        raise RuntimeError("%s_in has %d rows" % (name, rows))
+
+
+# ---------------------------------------------------------------- rivals
+
+def key_of(suffix, table_name):
+    return "rival/%s%s" % (table_name, suffix)
+
+
+def url_of(suffix, table_name):
+    return "s3://%s/%s" % (BUCKET, key_of(suffix, table_name))
+
+
+def script(name, title, text, **more):
+    return Way(name, title, lambda bench: bench.shell(text), **more)
+
+
+def stores(minimum):
+    """Afterwards: at least that share of the table's bytes must be under rival/; then it goes."""
+    def after(bench):
+        stored, _ = bench.stored("rival/")
+        if stored < minimum(bench):
+            raise RuntimeError("the rival has stored %d bytes" % stored)
+        bench.empty("rival/")
+    return after
+
+
+def push_rivals(t, goals=True):
+    goal = (lambda n: n) if goals else (lambda n: None)
+    some = stores(lambda bench: table(bench, t)["stored"] // 2)
+
+    def python_run(bench):
+        if plpython(bench):
+            bench.sql("SELECT bench.s3_export('SELECT * FROM %s', '%s', '%s', '%s', '%s', '%s')"
+                      % (t, BUCKET, key_of(".csv", t), bench.env["S3_ENDPOINT"], bench.env["S3_ACCESS_KEY"],
+                         bench.env["S3_SECRET_KEY"]))
+        else:
+            bench.shell("rival export %s %s" % (t, key_of(".csv", t)))
+
+    return [
+        script("pipe", "psql COPY | zstd -1 | aws s3 cp -",
+               'psql -XqAtc "COPY %s TO STDOUT %s" | zstd -1 -qc | s3cp - %s' % (t, CSV, url_of(".csv.zst", t)),
+               after=some, goal=goal(1.25)),
+        Way("program", "COPY TO PROGRAM 'zstd -1 | aws s3 cp -'",
+            lambda bench: bench.sql("COPY %s TO PROGRAM 'zstd -1 -qc | %s - %s' %s"
+                                    % (t, bench.s3cp, url_of(".csv.zst", t), CSV)), after=some),
+        script("gzip", "psql COPY | gzip -6 | aws s3 cp -",
+               'psql -XqAtc "COPY %s TO STDOUT %s" | gzip -6 | s3cp - %s' % (t, CSV, url_of(".csv.gz", t)),
+               after=some, goal=goal(5)),
+        Way("python", "Python function: temporary file, boto3", python_run, before=plpython, after=some, goal=goal(4)),
+        Way("nostore", "COPY TO PROGRAM 'zstd -1 > /dev/null' (stores nothing)",
+            lambda bench: bench.sql("COPY %s TO PROGRAM 'zstd -1 -qc > /dev/null' %s" % (t, CSV)), goal=goal(0.91)),
+        Way("limit", "COPY TO '/dev/null' (compresses and stores nothing)",
+            lambda bench: bench.sql("COPY %s TO '/dev/null' %s" % (t, CSV))),
+    ]
+
+
+def pull_rivals(t, goals=True):
+    goal = (lambda n: n) if goals else (lambda n: None)
+
+    def upload(suffix, how):
+        """Once: the object that the rival reads."""
+        return lambda bench: bench.fixture("%s%s in the store" % (t, suffix), lambda: bench.shell(
+            'psql -XqAtc "COPY %s TO STDOUT %s" | %s | s3cp - s3://%s/fixture/%s%s' % (t, CSV, how, BUCKET, t, suffix)))
+
+    def before(*fixtures):
+        def make(bench):
+            for fixture in fixtures:
+                fixture(bench)
+            make_target(bench, t)
+        return make
+
+    def local_file(bench):
+        bench.fixture("%s.csv on the disk" % t,
+                      lambda: bench.sql("COPY %s TO '%s/%s.csv' %s" % (t, bench.data, t, CSV)))
+
+    def python_run(bench):
+        if plpython(bench):
+            bench.sql("SELECT bench.s3_import('%s_in', '%s', 'fixture/%s.csv', '%s', '%s', '%s')"
+                      % (t, BUCKET, t, bench.env["S3_ENDPOINT"], bench.env["S3_ACCESS_KEY"], bench.env["S3_SECRET_KEY"]))
+        else:
+            bench.shell("rival import %s_in fixture/%s.csv" % (t, t))
+
+    def check(bench):
+        check_target(bench, t)
+
+    zst = upload(".csv.zst", "zstd -1 -qc")
+    return [
+        pull("create", "pgobjstore, table made by the job", t, before=lambda bench: drop_target(bench, t)),
+        script("pipe", "aws s3 cp | zstd -d | psql COPY FROM",
+               's3cp s3://%s/fixture/%s.csv.zst - | zstd -dqc | psql -XqAtc "COPY %s_in FROM STDIN %s"' % (BUCKET, t, t, CSV),
+               before=before(zst), after=check),
+        Way("program", "COPY FROM PROGRAM 'aws s3 cp | zstd -d'",
+            lambda bench: bench.sql("COPY %s_in FROM PROGRAM '%s s3://%s/fixture/%s.csv.zst - | zstd -dqc' %s"
+                                    % (t, bench.s3cp, BUCKET, t, CSV)), before=before(zst), after=check),
+        script("gzip", "aws s3 cp | gzip -d | psql COPY FROM",
+               's3cp s3://%s/fixture/%s.csv.gz - | gzip -dc | psql -XqAtc "COPY %s_in FROM STDIN %s"' % (BUCKET, t, t, CSV),
+               before=before(upload(".csv.gz", "gzip -6")), after=check),
+        Way("python", "Python function: boto3, temporary file", python_run,
+            before=before(upload(".csv", "cat"), plpython), after=check),
+        Way("limit", "COPY FROM an uncompressed file on the server's disk",
+            lambda bench: bench.sql("COPY %s_in FROM '%s/%s.csv' %s" % (t, bench.data, t, CSV)),
+            before=before(local_file), after=check, goal=goal(0.91)),
+    ]
+
+
+# ---------------------------------------------------------------- many small tables
+
+JOBS = ("SELECT array_agg(%s ORDER BY relname) AS jobs FROM %s \\gset\n"
+        "SELECT count(*), sum(w.rows) FROM unnest(:'jobs'::bigint[]) j, objstore_wait(j) w;")
+RELATIONS = "pg_class WHERE relkind = 'r' AND relnamespace = 'tiny'::regnamespace"
+
+
+def push_all(bench, prefix="fixture/tiny/"):
+    bench.sql(JOBS % ("objstore_push(oid, server => 'bench', path => '%s' || relname || '/')" % prefix, RELATIONS))
+
+
+def pull_all(bench):
+    bench.sql(JOBS % ("objstore_pull('tiny_in.' || relname, server => 'bench', path => 'fixture/tiny/' || relname || '/')",
+                      RELATIONS))
+
+
+def empty_schema(bench):
+    bench.sql("DROP SCHEMA IF EXISTS tiny_in CASCADE;\nCREATE SCHEMA tiny_in;")
+
+
+def check_schema(bench):
+    tables = int(bench.sql("SELECT count(*) FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid WHERE relkind = 'r' "
+                           "AND relnamespace = 'tiny_in'::regnamespace"))
+    if tables != 2 * TINY:
+        raise RuntimeError("the schema has %d indexes" % tables)
+
+
+# ---------------------------------------------------------------- the list
+
+def lineitem(bench):
+    return table(bench, "lineitem")["raw"]
+
+
+def small(bench):
+    tiny(bench)
+
+
+def in_flight(make, server="bench", arguments="", title="%d requests in flight"):
+    return [make("c%d" % n, title % n, server=server, arguments=", ".join(
+        ["options => '{\"concurrency\": %d}'" % n] + ([arguments] if arguments else [])), goal=goal)
+        for n, goal in ((16, None), (4, None), (1, 8 if server == "far" else None))]
+
+
+def far(bench):
+    """50 ms away, one connection carries at most 1 MB per round trip; data that is ready faster than that."""
+    bench.fixture("server 50 ms away", lambda: bench.make_far_server("far", 50, 1024))
+    def make():
+        table(bench, "accounts")
+        return bench.job("objstore_push('accounts', server => 'bench', path => 'fixture/plain/', compression => 'none')")[1]
+    return bench.fixture("accounts, not compressed", make)
+
+
+SCENARIOS = [
+    Scenario("push-lineitem", "push of lineitem", [push("ours", "pgobjstore", "lineitem")] + push_rivals("lineitem"),
+             lineitem),
+    Scenario("pull-lineitem", "pull of lineitem", [pull("ours", "pgobjstore", "lineitem")] + pull_rivals("lineitem"),
+             lineitem),
+    Scenario("push-accounts", "push of pgbench_accounts",
+             [push("ours", "pgobjstore", "accounts")] + push_rivals("accounts", goals=False), raw_bytes("accounts")),
+    Scenario("pull-accounts", "pull of pgbench_accounts, with its primary key",
+             [pull("ours", "pgobjstore", "accounts")] + pull_rivals("accounts", goals=False), raw_bytes("accounts")),
+    Scenario("push-docs", "push of wide jsonb rows",
+             [push("ours", "pgobjstore", "docs")] + push_rivals("docs", goals=False), raw_bytes("docs")),
+    Scenario("pull-docs", "pull of wide jsonb rows",
+             [pull("ours", "pgobjstore", "docs")] + pull_rivals("docs", goals=False), raw_bytes("docs")),
+    Scenario("push-tiny", "push of %d tables of under 20 rows" % TINY, [
+        Way("ours", "pgobjstore, one job each", lambda bench: push_all(bench, "run/"),
+            after=lambda bench: bench.empty("run/"), ours=True),
+        script("pool", "Python, 4 threads: COPY, gzip, PUT", "rival push_schema tiny rival/",
+               after=stores(lambda bench: TINY * 200), goal=3)], small),
+    Scenario("pull-tiny", "pull of %d tables of under 20 rows, made with their keys" % TINY, [
+        Way("ours", "pgobjstore, one job each", pull_all, before=empty_schema, after=check_schema, ours=True),
+        script("pool", "Python, 4 threads: GET, gzip, COPY", "rival pull_schema tiny_in fixture/rival/",
+               before=empty_schema, after=check_schema)], small),
+    Scenario("push-concurrency", "push of lineitem, by requests in flight",
+             in_flight(lambda name, title, **more: push(name, title, "lineitem", **more)), lineitem),
+    Scenario("pull-concurrency", "pull of lineitem, by requests in flight",
+             in_flight(lambda name, title, **more: pull(name, title, "lineitem", **more)), lineitem),
+    Scenario("push-far", "push of pgbench_accounts, not compressed, 50 ms away",
+             in_flight(lambda name, title, **more: push(name, title, "accounts", **more), "far",
+                       "compression => 'none'"), far),
+    Scenario("pull-far", "pull of pgbench_accounts, not compressed, 50 ms away",
+             in_flight(lambda name, title, **more: pull(name, title, "accounts", path="fixture/plain/", **more),
+                       "far"), far),
+    Scenario("sizes", "push of lineitem, by size", [
+        push("x1", "1.1 GB", "lineitem"),
+        push("quarter", "a quarter", "lineitem_quarter", work=raw_bytes("lineitem_quarter")),
+        push("x4", "four times", "lineitem_4", work=raw_bytes("lineitem_4"))], lineitem, optional=True),
+]
