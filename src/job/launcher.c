@@ -263,9 +263,12 @@ pgos_launcher_next_lane(TimestampTz after, int *after_index, TimestampTz now)
 	return best;
 }
 
-/* One worker that is not of this lane is asked to leave after its job, an idle one if there is one. */
+/*
+ * The lane needs a worker and there is none left: one of another lane is asked to leave.  An idle one in any
+ * case; one that is busy, after its job, only if the lane has no worker at all.
+ */
 static void
-pgos_launcher_make_room(Oid database, Oid role)
+pgos_launcher_make_room(Oid database, Oid role, bool has_none)
 {
 	PgosSlot   *victim = NULL;
 
@@ -281,7 +284,7 @@ pgos_launcher_make_room(Oid database, Oid role)
 			continue;
 		if (slot->state == PGOS_SLOT_IDLE)
 			victim = slot;
-		else if (victim == NULL && slot->state == PGOS_SLOT_BUSY)
+		else if (victim == NULL && has_none && slot->state == PGOS_SLOT_BUSY)
 			victim = slot;
 	}
 	if (victim != NULL)
@@ -340,8 +343,8 @@ pgos_launcher_visit_lanes(TimestampTz now, long *again)
 			}
 		}
 		wanted = lane->pending > (uint32) available;
-		if (wanted && workers >= pgos_max_workers && mine == 0)
-			pgos_launcher_make_room(database, role);
+		if (wanted && workers >= pgos_max_workers)
+			pgos_launcher_make_room(database, role, mine == 0);
 		LWLockRelease(pgos_shared->lock);
 
 		if (!wanted || workers >= pgos_max_workers)
@@ -388,7 +391,12 @@ pgos_launcher_serve(void)
 		if (!lane->in_use)
 			continue;
 		if (lane->pending == 0)
+		{
 			lane->in_use = false;
+			/* there is room again for what is waiting in the tables alone */
+			if (pgos_shared->scan_all)
+				again = 0;
+		}
 		else if (lane->retry_at > now)
 		{
 			long		ms = TimestampDifferenceMilliseconds(now, lane->retry_at) + 1;

@@ -106,6 +106,20 @@ pgos_slot_set(PgosSlotState state, int64 job_id)
 	QueryCancelPending = false;
 }
 
+/* Whether a lane other than this has jobs waiting.  The caller holds the lock. */
+static bool
+pgos_others_wait(const PgosLane *mine)
+{
+	for (int i = 0; i < pgos_shared->lane_count; i++)
+	{
+		PgosLane   *lane = &pgos_shared->lanes[i];
+
+		if (lane != mine && lane->in_use && lane->pending > 0)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Claims the next job.  False: none waits, and the slot is idle since before anybody could have added one
  * without waking us.
@@ -150,6 +164,9 @@ pgos_worker_claim(MemoryContext context, PgosJob *job)
 			if (lane != NULL)
 				lane->pending = 0;
 			pgos_my_slot->state = PGOS_SLOT_IDLE;
+			/* others may be waiting for the room that this worker takes up */
+			if (pgos_shared->launcher != NULL && (pgos_shared->scan_all || pgos_others_wait(lane)))
+				SetLatch(pgos_shared->launcher);
 		}
 		LWLockRelease(pgos_shared->lock);
 		if (empty)
