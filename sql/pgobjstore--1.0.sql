@@ -122,3 +122,16 @@ COMMENT ON FUNCTION objstore_wait IS 'wait for the end of a job; raises the erro
 CREATE FUNCTION objstore_cancel(job bigint)
 RETURNS boolean LANGUAGE c STRICT AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION objstore_cancel IS 'cancel a queued or running job; false if it had ended already';
+
+CREATE FUNCTION objstore_push_tables(relations regclass[] = NULL, server name = NULL,
+	path text = NULL, schema name = NULL, pattern text = NULL, format text = 'csv',
+	compression text = 'zstd', layout text = 'files', if_exists text = 'error', options jsonb = '{}')
+RETURNS bigint LANGUAGE c AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION objstore_push_tables IS
+	'export many relations under one snapshot: enqueues a job, returns its id';
+
+CREATE FUNCTION objstore_pull_tables(path text = NULL, server name = NULL, tables text[] = NULL,
+	mode text = 'create', options jsonb = '{}')
+RETURNS bigint LANGUAGE c AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION objstore_pull_tables IS
+	'import a dataset of objstore_push_tables: enqueues a job, returns its id';

@@ -68,7 +68,7 @@ pg_major()
 build_packages()
 {
 	echo gcc make libc6-dev "postgresql-$1" "postgresql-server-dev-$1" libcurl4-openssl-dev libzstd-dev \
-		libxml2-dev libkrb5-dev libssl-dev
+		liblz4-dev zlib1g-dev libxml2-dev libkrb5-dev libssl-dev
 }
 
 test_packages()

@@ -30,6 +30,12 @@ extern void pgos_ddl_describe(Oid relid, List *columns, StringInfo out);
 extern Oid	pgos_ddl_create(Jsonb *relation, const char *nspname, const char *relname);
 extern void pgos_ddl_create_indexes(Jsonb *relation, Oid relid);
 
+/*
+ * The foreign keys, when all tables are loaded.  One whose other table does not exist is left out: its
+ * "constraint on table" is appended to *left_out (char *).
+ */
+extern void pgos_ddl_create_foreign_keys(Jsonb *relation, Oid relid, List **left_out);
+
 /* Sets the sequences of identity and serial columns to the values in the JSON, after the load. */
 extern void pgos_ddl_set_sequences(Jsonb *relation, Oid relid);
 

@@ -1,7 +1,7 @@
 /*
  * ddl_create_keys.c
- *		What comes after the load: primary key, unique and exclusion constraints, indexes, and check
- *		constraints that are NOT VALID.
+ *		What comes after the load: primary key, unique and exclusion constraints, indexes, check constraints
+ *		that are NOT VALID, and foreign keys.
  *
  * A constraint or index keeps its name when that is free in the table's schema; otherwise the server chooses
  * one.  Partitions get theirs from the parent; what only a partition has is made on that partition, which is
@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "catalog/namespace.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -291,5 +292,35 @@ pgos_ddl_create_indexes(Jsonb *relation, Oid relid)
 	pgos_ddl_add_keys(&table);
 	if (partitioning != NULL)
 		pgos_ddl_add_partition_keys(&table, partitioning);
+	pgos_ddl_settings_pop(level);
+}
+
+void
+pgos_ddl_create_foreign_keys(Jsonb *relation, Oid relid, List **left_out)
+{
+	JsonbContainer *root = pgos_ddl_root(relation);
+	int			level = pgos_ddl_settings_push();
+	PgosDdlTable table;
+	ListCell   *lc;
+
+	pgos_ddl_table_init(&table, root, relid);
+	foreach(lc, pgos_ddl_objects(root, "foreign_keys"))
+	{
+		JsonbContainer *json = lfirst(lc);
+		char	   *name = pgos_ddl_name(json, "name");
+		Constraint *constraint;
+
+		table.rename.what = psprintf("foreign key \"%s\"", name);
+		constraint = pgos_ddl_parse_constraint(name, pgos_ddl_text(json, "definition"),
+											   CONSTR_FOREIGN, &table.rename);
+		if (!OidIsValid(RangeVarGetRelid(constraint->pktable, NoLock, true)))
+		{
+			*left_out = lappend(*left_out, psprintf("%s on %s", quote_identifier(name),
+													table.qualified));
+			continue;
+		}
+		constraint->conname = name;
+		pgos_ddl_add_constraint(&table, constraint);
+	}
 	pgos_ddl_settings_pop(level);
 }

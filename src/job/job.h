@@ -29,7 +29,9 @@
 typedef enum PgosJobKind
 {
 	PGOS_JOB_PUSH,
-	PGOS_JOB_PULL
+	PGOS_JOB_PULL,
+	PGOS_JOB_PUSH_TABLES,
+	PGOS_JOB_PULL_TABLES
 } PgosJobKind;
 
 typedef enum PgosIfExists
@@ -57,6 +59,9 @@ typedef struct PgosSpec
 	bool		own_folder;		/* push: the path is a new folder made for this job alone */
 	PgosPullMode mode;			/* pull */
 	int			parallel;		/* workers; 0: the GUC's */
+	bool		packed;			/* push of tables: small ones share objects */
+	List	   *relids;			/* push of tables, in order */
+	List	   *relations;		/* of tables: qualified names (char *); pull: those wanted, NIL for all */
 	int			level;			/* push: zstd */
 	int64		part_size;		/* bytes, 0: the store's */
 	int			concurrency;	/* 0: the store's */
@@ -110,5 +115,12 @@ typedef struct PgosJobResult
 } PgosJobResult;
 
 extern const char *pgos_job_kind_name(PgosJobKind kind);
+extern PgosJobKind pgos_job_kind_parse(const char *name);
+
+static inline bool
+pgos_job_kind_is_push(PgosJobKind kind)
+{
+	return kind == PGOS_JOB_PUSH || kind == PGOS_JOB_PUSH_TABLES;
+}
 
 #endif

@@ -247,7 +247,7 @@ pgos_job_from_row(MemoryContext context, PgosJob *job)
 
 	memset(job, 0, sizeof(PgosJob));
 	job->job_id = DatumGetInt64(SPI_getbinval(tuple, desc, 1, &isnull));
-	job->kind = strcmp(pgos_row_text(2, context), "push") == 0 ? PGOS_JOB_PUSH : PGOS_JOB_PULL;
+	job->kind = pgos_job_kind_parse(pgos_row_text(2, context));
 	job->relation = pgos_row_text(3, context);
 	job->relid = DatumGetObjectId(SPI_getbinval(tuple, desc, 4, &isnull));
 	job->server = pgos_row_text(5, context);

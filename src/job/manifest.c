@@ -91,6 +91,47 @@ pgos_manifest_copy_options(const PgosJob *job, const PgosManifestInput *input)
 	return out.data;
 }
 
+static void
+pgos_manifest_put_columns(StringInfo out, List *columns)
+{
+	const char *separator = "";
+	ListCell   *lc;
+
+	appendStringInfoString(out, "\"columns\": [");
+	foreach (lc, columns)
+	{
+		appendStringInfoString(out, separator);
+		escape_json(out, lfirst(lc));
+		separator = ", ";
+	}
+	appendStringInfoChar(out, ']');
+}
+
+static void
+pgos_manifest_put_tables(StringInfo out, List *tables, List *objects)
+{
+	const char *separator = "";
+	ListCell   *lc;
+
+	appendStringInfoString(out, "\"tables\": [");
+	foreach (lc, tables)
+	{
+		PgosManifestTable *table = lfirst(lc);
+		int			index = 0;
+
+		while (list_nth(objects, index) != table->object)
+			index++;
+		appendStringInfo(out, "%s\n{", separator);
+		pgos_manifest_put_columns(out, table->columns);
+		appendStringInfo(out,
+						 ", \"rows\": " INT64_FORMAT ", \"object\": %d, \"offset\": " INT64_FORMAT
+						 ", \"bytes\": " INT64_FORMAT ",\n \"relation\": %s}",
+						 table->rows, index, table->offset, table->bytes, table->definition);
+		separator = ",";
+	}
+	appendStringInfoString(out, "\n],\n");
+}
+
 StringInfo
 pgos_manifest_text(const PgosJob *job, const PgosManifestInput *input, const PgosJobResult *result)
 {
@@ -98,7 +139,7 @@ pgos_manifest_text(const PgosJob *job, const PgosManifestInput *input, const Pgo
 	StringInfo	utf8 = makeStringInfo();
 	char	   *text;
 	ListCell   *lc;
-	const char *separator = "";
+	const char *separator;
 
 	appendStringInfo(out, "{\n\"pgobjstore\": %d,\n", PGOS_MANIFEST_VERSION);
 	appendStringInfo(out, "\"system_identifier\": \"" UINT64_FORMAT "\",\n", GetSystemIdentifier());
@@ -113,14 +154,13 @@ pgos_manifest_text(const PgosJob *job, const PgosManifestInput *input, const Pgo
 	pgos_json_member(out, "format", pgos_format_names[job->spec->format]);
 	pgos_json_member(out, "compression", pgos_compression_names[job->spec->compression]);
 	appendStringInfo(out, "\"copy_options\": %s,\n", pgos_manifest_copy_options(job, input));
-	appendStringInfoString(out, "\"columns\": [");
-	foreach (lc, input->columns)
+	if (input->tables != NIL)
+		pgos_manifest_put_tables(out, input->tables, result->objects);
+	else
 	{
-		appendStringInfoString(out, separator);
-		escape_json(out, lfirst(lc));
-		separator = ", ";
+		pgos_manifest_put_columns(out, input->columns);
+		appendStringInfo(out, ",\n\"relation\": %s,\n", input->relation);
 	}
-	appendStringInfo(out, "],\n\"relation\": %s,\n", input->relation);
 	appendStringInfo(out,
 					 "\"rows\": " INT64_FORMAT ",\n\"raw_bytes\": " INT64_FORMAT
 					 ",\n\"stored_bytes\": " INT64_FORMAT ",\n\"objects\": [",
@@ -250,6 +290,60 @@ pgos_manifest_object(PgosStore *store, const char *key, const char *folder, Json
 	return object;
 }
 
+static List *
+pgos_manifest_columns(PgosStore *store, const char *key, Jsonb *json)
+{
+	Jsonb	   *list = pgos_manifest_member(store, key, json, "columns", WJB_BEGIN_ARRAY);
+	JsonbIterator *it = JsonbIteratorInit(&list->root);
+	List	   *columns = NIL;
+	JsonbValue	v;
+
+	(void) JsonbIteratorNext(&it, &v, false);
+	while (JsonbIteratorNext(&it, &v, true) == WJB_ELEM)
+	{
+		if (v.type != jbvString)
+			pgos_manifest_corrupt(store, key, "A column has no name.");
+		columns = lappend(columns, pnstrdup(v.val.string.val, v.val.string.len));
+	}
+	return columns;
+}
+
+/* The member "tables" of a manifest whose objects have been read. */
+static List *
+pgos_manifest_tables(PgosStore *store, const char *key, PgosManifest *manifest)
+{
+	Jsonb	   *list =
+		pgos_manifest_member(store, key, manifest->json, "tables", WJB_BEGIN_ARRAY);
+	JsonbIterator *it = JsonbIteratorInit(&list->root);
+	List	   *tables = NIL;
+	JsonbValue	v;
+
+	(void) JsonbIteratorNext(&it, &v, false);
+	while (JsonbIteratorNext(&it, &v, true) == WJB_ELEM)
+	{
+		PgosManifestTable *table = palloc0(sizeof(PgosManifestTable));
+		Jsonb	   *json;
+		int64		index;
+
+		if (v.type != jbvBinary || !JsonContainerIsObject(v.val.binary.data))
+			pgos_manifest_corrupt(store, key, "A table is not described.");
+		json = JsonbValueToJsonb(&v);
+		table->relation = pgos_manifest_member(store, key, json, "relation", WJB_BEGIN_OBJECT);
+		table->columns = pgos_manifest_columns(store, key, json);
+		table->rows = pgos_manifest_number(store, key, json, "rows");
+		table->offset = pgos_manifest_number(store, key, json, "offset");
+		table->bytes = pgos_manifest_number(store, key, json, "bytes");
+		index = pgos_manifest_number(store, key, json, "object");
+		if (index >= list_length(manifest->objects))
+			pgos_manifest_corrupt(store, key, "A table is in an object that is not listed.");
+		table->object = list_nth(manifest->objects, (int) index);
+		if (table->offset + table->bytes > table->object->bytes)
+			pgos_manifest_corrupt(store, key, "A table goes on behind the end of its object.");
+		tables = lappend(tables, table);
+	}
+	return tables;
+}
+
 static void
 pgos_manifest_context(void *arg)
 {
@@ -288,8 +382,6 @@ pgos_manifest_read(PgosStore *store, const char *folder)
 						errmsg("manifest \"%s\" was written by a newer version of pgobjstore",
 							   pgos_store_url(store, key)),
 						errhint("Update the extension on this server.")));
-	manifest->relation =
-		pgos_manifest_member(store, key, manifest->json, "relation", WJB_BEGIN_OBJECT);
 	manifest->format = (PgosFormat) pgos_manifest_word(store, key, manifest->json, "format",
 													   pgos_format_names);
 	manifest->compression = (PgosCompression) pgos_manifest_word(
@@ -297,17 +389,6 @@ pgos_manifest_read(PgosStore *store, const char *folder)
 	manifest->copy_options =
 		pgos_manifest_member(store, key, manifest->json, "copy_options", WJB_BEGIN_OBJECT);
 	manifest->rows = pgos_manifest_number(store, key, manifest->json, "rows");
-
-	list = pgos_manifest_member(store, key, manifest->json, "columns", WJB_BEGIN_ARRAY);
-	it = JsonbIteratorInit(&list->root);
-	(void) JsonbIteratorNext(&it, &v, false);
-	while (JsonbIteratorNext(&it, &v, true) == WJB_ELEM)
-	{
-		if (v.type != jbvString)
-			pgos_manifest_corrupt(store, key, "A column has no name.");
-		manifest->columns =
-			lappend(manifest->columns, pnstrdup(v.val.string.val, v.val.string.len));
-	}
 
 	list = pgos_manifest_member(store, key, manifest->json, "objects", WJB_BEGIN_ARRAY);
 	it = JsonbIteratorInit(&list->root);
@@ -322,7 +403,41 @@ pgos_manifest_read(PgosStore *store, const char *folder)
 		manifest->bytes += object->bytes;
 		manifest->objects = lappend(manifest->objects, object);
 	}
+	if (getKeyJsonValueFromContainer(&manifest->json->root, "tables", strlen("tables"), &v) != NULL)
+		manifest->tables = pgos_manifest_tables(store, key, manifest);
+	else
+	{
+		manifest->relation =
+			pgos_manifest_member(store, key, manifest->json, "relation", WJB_BEGIN_OBJECT);
+		manifest->columns = pgos_manifest_columns(store, key, manifest->json);
+	}
 	pfree(text);
+	return manifest;
+}
+
+static bool
+pgos_manifest_collect_folder(const char *key, const PgosObjectInfo *info, void *arg)
+{
+	List	  **folders = arg;
+
+	if (key[strlen(key) - 1] == '/')
+		*folders = lappend(*folders, pstrdup(key));
+	return true;
+}
+
+PgosManifest *
+pgos_manifest_read_newest(PgosStore *store, const char *prefix, char **folder)
+{
+	List	   *folders = NIL;
+	PgosManifest *manifest = NULL;
+
+	pgos_store_list(store, prefix, '/', pgos_manifest_collect_folder, &folders);
+	for (int i = list_length(folders) - 1; i >= 0 && manifest == NULL; i--)
+	{
+		manifest = pgos_manifest_read(store, list_nth(folders, i));
+		if (manifest != NULL)
+			*folder = list_nth(folders, i);
+	}
 	return manifest;
 }
 

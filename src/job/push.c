@@ -103,12 +103,20 @@ pgos_push_key_exists(PgosPush *push, const char *key)
  * job it is the rest of an earlier attempt.
  */
 static void
-pgos_push_choose_key(PgosPush *push)
+pgos_push_choose_key(PgosPush *push, bool has_manifest)
 {
 	PgosSpec   *spec = push->spec;
 	char	   *key = pgos_key_object(push->place, 0, spec->format, spec->compression, NULL);
 
 	push->condition = PGOS_PUT_IF_ABSENT;
+	if (push->job->kind == PGOS_JOB_PUSH_TABLES && !spec->own_folder)
+	{
+		/* hundreds of keys are not asked for one by one: beside another dataset all get other names */
+		if (has_manifest || push->job->attempts > 1)
+			push->suffix =
+				psprintf(INT64_FORMAT "-%d", push->job->job_id, push->job->attempts);
+		return;
+	}
 	if (spec->own_folder)
 		push->condition = push->job->attempts > 1 ? PGOS_PUT_ALWAYS : PGOS_PUT_IF_ABSENT;
 	else if (pgos_push_key_exists(push, key))
@@ -142,7 +150,7 @@ pgos_push_look(PgosPush *push)
 	}
 
 	manifest = pgos_manifest_read(store, push->place);
-	pgos_push_choose_key(push);
+	pgos_push_choose_key(push, manifest != NULL);
 	if (manifest == NULL)
 		return false;
 	if (pgos_manifest_is_of_job(manifest, push->job))
@@ -191,7 +199,7 @@ pgos_push_estimate_rows(Oid relid)
 }
 
 /* Columns that the rows will have, as names in the run's context. */
-static List *
+List *
 pgos_push_columns(Relation rel, List *columns)
 {
 	List	   *names = NIL;
@@ -222,7 +230,7 @@ pgos_push_ranges(PgosPush *push, List *columns)
 		char	   *key = pgos_key_object(push->place, (int) (range - team->ranges),
 										  push->spec->format, push->spec->compression, push->suffix);
 
-		pgos_push_stream_copy(push, range->relid, columns, &blocks, key, range);
+		(void) pgos_push_stream_copy(push, range->relid, columns, &blocks, key, range);
 	}
 }
 
@@ -275,47 +283,56 @@ pgos_push_begin_snapshot(const char *import)
 	PushActiveSnapshot(GetTransactionSnapshot());
 }
 
-/* The transaction of COPY.  Fills input. */
+/* COPYs the one relation of a push, alone or with a team.  Fills what input says of it. */
 static void
-pgos_push_copy(PgosPush *push, PgosManifestInput *input)
+pgos_push_relation(PgosPush *push, PgosManifestInput *input)
 {
 	PgosJob    *job = push->job;
-	PgosRun    *run = push->run;
-	Relation	rel;
+	Relation	rel = try_relation_open(job->relid, AccessShareLock);
 
-	pgos_push_begin_snapshot(NULL);
-	input->lsn = GetXLogInsertRecPtr();
-	input->started_at = GetCurrentTimestamp();
-	rel = try_relation_open(job->relid, AccessShareLock);
 	if (rel == NULL)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
 						errmsg("relation %s does not exist any more", job->relation),
 						errdetail("It was dropped after the job was enqueued."),
 						errhint("Enqueue the push again if there is a new relation of that name.")));
-	MemoryContextSwitchTo(run->context);
-	input->database = get_database_name(MyDatabaseId);
 	input->columns = pgos_push_columns(rel, push->spec->columns);
-	push->copy_options = pgos_copy_options_build(false, push->spec->format, push->spec->options);
-	input->copy_options = push->copy_options;
 	if (push->is_folder)
 	{
 		StringInfo	definition = makeStringInfo();
 
 		pgos_ddl_describe(job->relid, push->spec->columns, definition);
-		MemoryContextSwitchTo(run->context);
 		input->relation = definition->data;
 	}
 	push->estimated_rows = pgos_push_estimate_rows(job->relid);
 	push->team = pgos_push_make_team(push, rel);
-	MemoryContextSwitchTo(run->context);
 	if (push->team != NULL)
 	{
 		pgos_push_ranges(push, input->columns);
 		pgos_team_close(push->team);
 	}
 	else
-		pgos_push_stream_copy(push, job->relid, push->spec->columns, NULL, push->object_key, NULL);
+		(void) pgos_push_stream_copy(push, job->relid, push->spec->columns, NULL,
+									 push->object_key, NULL);
 	relation_close(rel, NoLock);
+}
+
+/* The transaction of COPY.  Fills input. */
+static void
+pgos_push_copy(PgosPush *push, PgosManifestInput *input)
+{
+	PgosRun    *run = push->run;
+
+	pgos_push_begin_snapshot(NULL);
+	input->lsn = GetXLogInsertRecPtr();
+	input->started_at = GetCurrentTimestamp();
+	MemoryContextSwitchTo(run->context);
+	input->database = get_database_name(MyDatabaseId);
+	push->copy_options = pgos_copy_options_build(false, push->spec->format, push->spec->options);
+	input->copy_options = push->copy_options;
+	if (push->job->kind == PGOS_JOB_PUSH_TABLES)
+		pgos_push_tables(push);
+	else
+		pgos_push_relation(push, input);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(run->context);
@@ -349,6 +366,30 @@ pgos_push_team_objects(PgosPush *push, PgosTeam *team)
 	return objects;
 }
 
+/* How many bytes of its object each table has: up to the next that is packed behind it, or to the end. */
+static void
+pgos_push_measure_tables(PgosPush *push)
+{
+	PgosJobObject *object = NULL;
+	int64		end = 0;
+
+	for (int i = list_length(push->tables) - 1; i >= 0; i--)
+	{
+		PgosManifestTable *table = list_nth(push->tables, i);
+
+		if (!table->packed)
+		{
+			table->bytes = table->object->bytes;
+			continue;
+		}
+		if (table->object != object)
+			end = table->object->bytes;
+		table->bytes = end - table->offset;
+		object = table->object;
+		end = table->offset;
+	}
+}
+
 /* Completes all objects and sums them up. */
 static void
 pgos_push_finish_objects(PgosPush *push)
@@ -359,6 +400,7 @@ pgos_push_finish_objects(PgosPush *push)
 
 	pgos_push_stream_complete(push);
 	result->objects = run->written;
+	pgos_push_measure_tables(push);
 	if (push->team != NULL)
 	{
 		PgosTeam   *team = push->team;
@@ -476,6 +518,7 @@ pgos_push_run(PgosRun *run)
 		run->result.path = push->job->path;
 		pgos_push_copy(push, &input);
 		pgos_push_finish_objects(push);
+		input.tables = push->tables;
 		if (push->spec->own_folder && push->job->attempts > 1)
 			pgos_push_remove_strays(push);
 		pgos_push_publish(push, &input);

@@ -7,6 +7,7 @@
 #define PGOS_PUSH_INTERNAL_H
 
 #include "copy/copy_stream.h"
+#include "job/manifest.h"
 #include "job/run.h"
 #include "job/team.h"
 #include "store/store.h"
@@ -29,6 +30,7 @@ typedef struct PgosPush
 	PgosSink   *zstd;			/* made once, used for one object after the other */
 	PgosSink   *head;			/* where COPY writes, or NULL between two objects */
 	PgosSink   *upload;
+	struct PgosPushObject *current; /* under way, or NULL */
 	List	   *pending;		/* of PgosPushObject: ended, not completed */
 	int64		rows;			/* of objects before the one under way */
 	int64		raw_bytes;
@@ -36,6 +38,7 @@ typedef struct PgosPush
 	int			parts;
 	int64		estimated_rows; /* 0: not known; of the whole relation */
 	PgosTeam   *team;			/* or NULL */
+	List	   *tables;			/* of PgosManifestTable: a push of tables */
 } PgosPush;
 
 /* An object on its way. */
@@ -50,14 +53,32 @@ typedef struct PgosPushObject
 
 /*
  * COPYs the relation (or the range of it) into an object of its own, up to the point where all is handed to
- * the network; the object is completed later.  In a transaction.
+ * the network; what it returns is filled when the object is completed.  In a transaction.
  */
-extern void pgos_push_stream_copy(PgosPush *push, Oid relid, List *columns,
-								  const PgosBlockRange *range, const char *key,
-								  PgosTeamRange *result);
+extern PgosJobObject *pgos_push_stream_copy(PgosPush *push, Oid relid, List *columns,
+											const PgosBlockRange *range, const char *key,
+											PgosTeamRange *result);
+
+/*
+ * COPYs the relation into an object that others share; key is that of a new object, if none is under way.
+ * *offset, set when the object is completed at the latest, is where the relation's frames begin.
+ */
+extern PgosJobObject *pgos_push_stream_pack(PgosPush *push, Oid relid, List *columns,
+											const char *key, int64 *offset, int64 *rows);
+
+/* Ends a shared object that has so many bytes (raw), if one is under way. */
+extern void pgos_push_stream_end_pack(PgosPush *push, int64 max_raw_bytes);
 
 /* Completes what is pending; the objects are appended to run->written.  In or out of a transaction. */
 extern void pgos_push_stream_complete(PgosPush *push);
+
+/* ---------------------------------------------------------------- push_tables.c */
+
+/* COPYs all relations of a push of tables, in the transaction of the snapshot. */
+extern void pgos_push_tables(PgosPush *push);
+
+/* Columns of the relation's rows: those given, or all that COPY exports. */
+extern List *pgos_push_columns(Relation rel, List *columns);
 
 /* ---------------------------------------------------------------- push_plan.c */
 

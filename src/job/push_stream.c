@@ -104,36 +104,86 @@ pgos_push_open_sinks(PgosPush *push, const char *key)
 	}
 }
 
-void
-pgos_push_stream_copy(PgosPush *push, Oid relid, List *columns, const PgosBlockRange *range,
-					  const char *key, PgosTeamRange *result)
+static void
+pgos_push_begin_object(PgosPush *push, const char *key, PgosTeamRange *result)
 {
-	PgosPushObject *pending;
+	PgosPushObject *current;
 	MemoryContext old = MemoryContextSwitchTo(push->run->context);
 
 	pgos_push_limit_pending(push);
 	pgos_push_open_sinks(push, key);
-	pending = palloc0(sizeof(PgosPushObject));
-	pending->upload = push->upload;
-	pending->range = result;
-	pending->object = palloc0(sizeof(PgosJobObject));
-	pending->object->key = pstrdup(key);
-	pending->object->url = pgos_store_url(push->run->store, key);
+	current = palloc0(sizeof(PgosPushObject));
+	current->upload = push->upload;
+	current->range = result;
+	current->object = palloc0(sizeof(PgosJobObject));
+	current->object->key = pstrdup(key);
+	current->object->url = pgos_store_url(push->run->store, key);
+	push->current = current;
 	MemoryContextSwitchTo(old);
+}
 
-	pending->object->rows =
-		pgos_copy_to(relid, columns, push->copy_options, range, push->head, pgos_push_tick, push);
+/* No more rows for the object: what is left goes to the network. */
+static void
+pgos_push_end_object(PgosPush *push)
+{
+	PgosPushObject *current = push->current;
+	const PgosUploadResult *uploaded = pgos_upload_sink_result(push->upload);
+	MemoryContext old = MemoryContextSwitchTo(push->run->context);
 
-	MemoryContextSwitchTo(push->run->context);
 	pgos_sink_end(push->head);
-	pending->object->raw_bytes = push->head->raw_bytes;
-	push->rows += pending->object->rows;
-	push->raw_bytes += pending->object->raw_bytes;
-	push->stored_bytes += pgos_upload_sink_result(push->upload)->bytes;
-	push->parts += pgos_upload_sink_result(push->upload)->parts;
-	push->pending = lappend(push->pending, pending);
+	current->object->raw_bytes = push->head->raw_bytes;
+	push->raw_bytes += current->object->raw_bytes;
+	push->stored_bytes += uploaded->bytes;
+	push->parts += uploaded->parts;
+	push->pending = lappend(push->pending, current);
+	push->current = NULL;
 	push->head = NULL;
 	MemoryContextSwitchTo(old);
+}
+
+static int64
+pgos_push_copy_rows(PgosPush *push, Oid relid, List *columns, const PgosBlockRange *range)
+{
+	int64		rows =
+		pgos_copy_to(relid, columns, push->copy_options, range, push->head, pgos_push_tick, push);
+
+	push->current->object->rows += rows;
+	push->rows += rows;
+	return rows;
+}
+
+PgosJobObject *
+pgos_push_stream_copy(PgosPush *push, Oid relid, List *columns, const PgosBlockRange *range,
+					  const char *key, PgosTeamRange *result)
+{
+	PgosJobObject *object;
+
+	pgos_push_begin_object(push, key, result);
+	object = push->current->object;
+	(void) pgos_push_copy_rows(push, relid, columns, range);
+	pgos_push_end_object(push);
+	return object;
+}
+
+PgosJobObject *
+pgos_push_stream_pack(PgosPush *push, Oid relid, List *columns, const char *key, int64 *offset,
+					  int64 *rows)
+{
+	if (push->current == NULL)
+		pgos_push_begin_object(push, key, NULL);
+	if (push->head == push->zstd)
+		pgos_zstd_sink_mark(push->head, offset);
+	else
+		*offset = pgos_sink_written(push->head);
+	*rows = pgos_push_copy_rows(push, relid, columns, NULL);
+	return push->current->object;
+}
+
+void
+pgos_push_stream_end_pack(PgosPush *push, int64 max_raw_bytes)
+{
+	if (push->current != NULL && pgos_sink_written(push->head) >= max_raw_bytes)
+		pgos_push_end_object(push);
 }
 
 void

@@ -7,10 +7,14 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "executor/spi.h"
 #include "job/run.h"
 #include "job/shmem.h"
 #include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 
 void
 pgos_progress_reset(void)
@@ -87,4 +91,20 @@ char *
 pgos_text_from_utf8(const char *text, size_t len)
 {
 	return pgos_text_convert(text, len, false);
+}
+
+/* DELETE and not TRUNCATE: that would lock out readers, and show an empty table to older snapshots. */
+void
+pgos_run_delete_rows(Relation rel)
+{
+	char	   *sql = psprintf("DELETE FROM %s",
+							   quote_qualified_identifier(
+								   get_namespace_name(RelationGetNamespace(rel)),
+								   RelationGetRelationName(rel)));
+
+	SPI_connect();
+	if (SPI_execute(sql, false, 0) != SPI_OK_DELETE)
+		elog(ERROR, "could not empty the table");
+	SPI_finish();
+	CommandCounterIncrement();
 }

@@ -7,6 +7,7 @@
 
 #include "job/job.h"
 #include "stream/sink.h"
+#include "utils/relcache.h"
 
 /*
  * What a run leaves for the clean-up after an error: the worker calls pgos_run_cleanup() outside of the error,
@@ -33,6 +34,7 @@ extern void pgos_push_run(PgosRun *run);
 /* The part of a helper in run->team, which it has joined. */
 extern void pgos_push_help(PgosRun *run);
 extern void pgos_pull_run(PgosRun *run);
+extern void pgos_pull_tables_run(PgosRun *run);
 
 /*
  * Takes back what a push that failed has written: open uploads, objects without a manifest.  Uses the network;
@@ -48,6 +50,9 @@ extern void pgos_progress_reset(void);
 extern void pgos_progress_rows(int64 rows);
 extern void pgos_progress_bytes(int64 raw_bytes, int64 stored_bytes, int parts);
 extern void pgos_progress_percent(int64 done_units, int64 total_units);
+
+/* Deletes all rows of a table that a pull replaces.  Readers keep them until the commit. */
+extern void pgos_run_delete_rows(Relation rel);
 
 /* Names between the server's encoding and the store's UTF-8. */
 extern char *pgos_text_to_utf8(const char *text);

@@ -24,10 +24,25 @@ static const char *const pgos_push_transfer_options[] = {
 };
 static const char *const pgos_pull_transfer_options[] = {"part_size", "concurrency", NULL};
 
+/* In the order of PgosJobKind. */
+static const char *const pgos_job_kinds[] = {"push", "pull", "push_tables", "pull_tables", NULL};
+static const char *const pgos_layouts[] = {"files", "packed", NULL};
+
 const char *
 pgos_job_kind_name(PgosJobKind kind)
 {
-	return kind == PGOS_JOB_PUSH ? "push" : "pull";
+	return pgos_job_kinds[kind];
+}
+
+PgosJobKind
+pgos_job_kind_parse(const char *name)
+{
+	for (int i = 0; pgos_job_kinds[i] != NULL; i++)
+	{
+		if (strcmp(name, pgos_job_kinds[i]) == 0)
+			return (PgosJobKind) i;
+	}
+	elog(ERROR, "unknown kind of job \"%s\"", name);
 }
 
 /* Index of the word in the list; raises if it is not there. */
@@ -89,8 +104,9 @@ static void
 pgos_spec_options(PgosJobKind kind, Jsonb *options, PgosSpec *spec)
 {
 	const char *const *transfer =
-		kind == PGOS_JOB_PUSH ? pgos_push_transfer_options : pgos_pull_transfer_options;
-	const char *const *copy = kind == PGOS_JOB_PUSH ? pgos_copy_to_options : pgos_copy_from_options;
+		pgos_job_kind_is_push(kind) ? pgos_push_transfer_options : pgos_pull_transfer_options;
+	const char *const *copy =
+		pgos_job_kind_is_push(kind) ? pgos_copy_to_options : pgos_copy_from_options;
 	const char *known[32];
 	int			n = 0;
 	JsonbIterator *it;
@@ -151,6 +167,10 @@ pgos_spec_parse(PgosJobKind kind, const PgosSpecWords *words)
 	spec->options = words->options;
 	spec->own_folder = words->own_folder != NULL;
 	spec->parallel = words->parallel;
+	spec->relids = words->relids;
+	spec->relations = words->relations;
+	if (words->layout != NULL)
+		spec->packed = pgos_spec_word("layout", words->layout, pgos_layouts) == 1;
 	if (words->schema != NULL)
 		spec->schema = pstrdup(words->schema);
 	if (words->table != NULL)
@@ -173,8 +193,8 @@ pgos_spec_parse(PgosJobKind kind, const PgosSpecWords *words)
 		spec->mode = (PgosPullMode) pgos_spec_word("mode", words->mode, pgos_modes);
 	if (words->options != NULL)
 		pgos_spec_options(kind, words->options, spec);
-	if (kind == PGOS_JOB_PUSH || spec->has_format)
-		(void) pgos_copy_options_build(kind == PGOS_JOB_PULL, spec->format, spec->options);
+	if (pgos_job_kind_is_push(kind) || spec->has_format)
+		(void) pgos_copy_options_build(!pgos_job_kind_is_push(kind), spec->format, spec->options);
 	return spec;
 }
 
@@ -194,6 +214,56 @@ pgos_json_put_string(JsonbParseState **state, const char *name, const char *valu
 	pushJsonbValue(state, WJB_VALUE, &v);
 }
 
+static void
+pgos_json_put_list(JsonbParseState **state, const char *name, List *words)
+{
+	JsonbValue	v;
+	ListCell   *lc;
+
+	if (words == NIL)
+		return;
+	v.type = jbvString;
+	v.val.string.val = pstrdup(name);
+	v.val.string.len = strlen(name);
+	pushJsonbValue(state, WJB_KEY, &v);
+	pushJsonbValue(state, WJB_BEGIN_ARRAY, NULL);
+	foreach (lc, words)
+	{
+		v.type = jbvString;
+		v.val.string.val = lfirst(lc);
+		v.val.string.len = strlen(lfirst(lc));
+		pushJsonbValue(state, WJB_ELEM, &v);
+	}
+	pushJsonbValue(state, WJB_END_ARRAY, NULL);
+}
+
+static List *
+pgos_json_list(Jsonb *json, const char *name)
+{
+	List	   *words = NIL;
+	JsonbIterator *it;
+	JsonbValue	v;
+
+	if (getKeyJsonValueFromContainer(&json->root, name, strlen(name), &v) == NULL)
+		return NIL;
+	it = JsonbIteratorInit(v.val.binary.data);
+	(void) JsonbIteratorNext(&it, &v, false);
+	while (JsonbIteratorNext(&it, &v, true) == WJB_ELEM)
+		words = lappend(words, pnstrdup(v.val.string.val, v.val.string.len));
+	return words;
+}
+
+static List *
+pgos_oids_to_words(List *oids)
+{
+	List	   *words = NIL;
+	ListCell   *lc;
+
+	foreach (lc, oids)
+		words = lappend(words, psprintf("%u", lfirst_oid(lc)));
+	return words;
+}
+
 Jsonb *
 pgos_spec_to_json(const PgosSpecWords *words)
 {
@@ -210,24 +280,10 @@ pgos_spec_to_json(const PgosSpecWords *words)
 	pgos_json_put_string(&state, "mode", words->mode);
 	pgos_json_put_string(&state, "schema", words->schema);
 	pgos_json_put_string(&state, "table", words->table);
-	if (words->columns != NIL)
-	{
-		ListCell   *lc;
-
-		v.type = jbvString;
-		v.val.string.val = pstrdup("columns");
-		v.val.string.len = strlen("columns");
-		pushJsonbValue(&state, WJB_KEY, &v);
-		pushJsonbValue(&state, WJB_BEGIN_ARRAY, NULL);
-		foreach (lc, words->columns)
-		{
-			v.type = jbvString;
-			v.val.string.val = lfirst(lc);
-			v.val.string.len = strlen(lfirst(lc));
-			pushJsonbValue(&state, WJB_ELEM, &v);
-		}
-		pushJsonbValue(&state, WJB_END_ARRAY, NULL);
-	}
+	pgos_json_put_string(&state, "layout", words->layout);
+	pgos_json_put_list(&state, "columns", words->columns);
+	pgos_json_put_list(&state, "relations", words->relations);
+	pgos_json_put_list(&state, "relids", pgos_oids_to_words(words->relids));
 	if (words->options != NULL)
 	{
 		v.type = jbvString;
@@ -260,6 +316,7 @@ pgos_spec_from_json(PgosJobKind kind, Jsonb *json)
 	PgosSpecWords words = {0};
 	JsonbValue	v;
 	char	   *parallel;
+	ListCell   *lc;
 
 	words.format = pgos_json_string(json, "format");
 	words.compression = pgos_json_string(json, "compression");
@@ -270,14 +327,11 @@ pgos_spec_from_json(PgosJobKind kind, Jsonb *json)
 	words.mode = pgos_json_string(json, "mode");
 	words.schema = pgos_json_string(json, "schema");
 	words.table = pgos_json_string(json, "table");
-	if (getKeyJsonValueFromContainer(&json->root, "columns", strlen("columns"), &v) != NULL)
-	{
-		JsonbIterator *it = JsonbIteratorInit(v.val.binary.data);
-
-		(void) JsonbIteratorNext(&it, &v, false);
-		while (JsonbIteratorNext(&it, &v, true) == WJB_ELEM)
-			words.columns = lappend(words.columns, pnstrdup(v.val.string.val, v.val.string.len));
-	}
+	words.layout = pgos_json_string(json, "layout");
+	words.columns = pgos_json_list(json, "columns");
+	words.relations = pgos_json_list(json, "relations");
+	foreach (lc, pgos_json_list(json, "relids"))
+		words.relids = lappend_oid(words.relids, (Oid) strtoul(lfirst(lc), NULL, 10));
 	if (getKeyJsonValueFromContainer(&json->root, "options", strlen("options"), &v) != NULL)
 		words.options = JsonbValueToJsonb(&v);
 	return pgos_spec_parse(kind, &words);

@@ -20,6 +20,9 @@ typedef struct PgosSpecWords
 	const char *schema;			/* of a pull's relation */
 	const char *table;
 	int			parallel;		/* 0: not given */
+	const char *layout;			/* of tables */
+	List	   *relids;			/* Oid list */
+	List	   *relations;		/* char * */
 	Jsonb	   *options;
 } PgosSpecWords;
 

@@ -241,10 +241,19 @@ pgos_worker_try(PgosRun *run)
 		else
 		{
 			job->spec = pgos_spec_from_json(job->kind, job->spec_json);
-			if (job->kind == PGOS_JOB_PUSH)
-				pgos_push_run(run);
-			else
-				pgos_pull_run(run);
+			switch (job->kind)
+			{
+				case PGOS_JOB_PUSH:
+				case PGOS_JOB_PUSH_TABLES:
+					pgos_push_run(run);
+					break;
+				case PGOS_JOB_PULL:
+					pgos_pull_run(run);
+					break;
+				case PGOS_JOB_PULL_TABLES:
+					pgos_pull_tables_run(run);
+					break;
+			}
 		}
 	}
 	PG_CATCH();
@@ -280,7 +289,7 @@ pgos_worker_run(PgosJob *job, MemoryContext context)
 
 		/* a second cancel must not keep us from cleaning up */
 		pgos_slot_set(PGOS_SLOT_BUSY, job->job_id);
-		if (job->kind == PGOS_JOB_PUSH)
+		if (pgos_job_kind_is_push(job->kind))
 			pgos_worker_cleanup(&run, job->attempts > pgos_max_attempts);
 		ereport(LOG, (errcode(error->sqlerrcode),
 					  errmsg("job " INT64_FORMAT " (%s %s) %s: %s", job->job_id,
@@ -292,7 +301,7 @@ pgos_worker_run(PgosJob *job, MemoryContext context)
 		pgos_job_fail(job, cancelled, error, request_id);
 		CommitTransactionCommand();
 	}
-	else if (job->kind == PGOS_JOB_PUSH)
+	else if (pgos_job_kind_is_push(job->kind))
 	{
 		pgos_job_begin_bookkeeping();
 		pgos_job_finish(job, &run.result);

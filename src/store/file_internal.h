@@ -62,8 +62,7 @@ extern void pgos_file_info(const struct stat *st, PgosObjectInfo *info);
  * ereport(ERROR) for a failed system call (errno) on a file of the store: 'could not ACTION file "path" of
  * server "x": reason'.
  */
-extern void pgos_file_raise(PgosStore *store, const char *action, const char *path)
-			pg_attribute_noreturn();
+extern void pgos_file_raise(PgosStore *store, const char *action, const char *path);
 
 /* ---------------------------------------------------------------- file_list.c */
 

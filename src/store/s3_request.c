@@ -25,19 +25,24 @@ PgosS3Call *
 pgos_s3_call_create(PgosStore *store, PgosHttpMethod method, const char *key, const char *action)
 {
 	PgosS3	   *s3 = store->state;
-	PgosS3Call *call = (PgosS3Call *) pgos_request_create(store, sizeof(PgosS3Call));
-	MemoryContext old = MemoryContextSwitchTo(call->base.context);
+	PgosS3Call *call;
+	MemoryContext old;
 	StringInfoData path;
 	char	   *object;
 
-	object = psprintf("%s/%s%s", store->options.url.bucket, s3->key_prefix, key != NULL ? key : "");
-	if (key == NULL)
-		object[strlen(object) - 1] = '\0';
 	if (key != NULL && strlen(s3->key_prefix) + strlen(key) > PGOS_S3_MAX_KEY)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("object key is longer than %d bytes", PGOS_S3_MAX_KEY),
-				 errdetail("The key is \"%s\".", pgos_display_text(object))));
+				 errmsg("object key on server \"%s\" is longer than %d bytes",
+						store->options.server_name, PGOS_S3_MAX_KEY),
+				 errdetail("The key is \"%s%s\".", pgos_display_text(s3->key_prefix),
+						   pgos_display_text(key))));
+
+	call = (PgosS3Call *) pgos_request_create(store, sizeof(PgosS3Call));
+	old = MemoryContextSwitchTo(call->base.context);
+	object = psprintf("%s/%s%s", store->options.url.bucket, s3->key_prefix, key != NULL ? key : "");
+	if (key == NULL)
+		object[strlen(object) - 1] = '\0';
 
 	call->method = method;
 	call->action = psprintf(action, pgos_display_text(object));
@@ -245,6 +250,9 @@ judge(void *arg, const PgosHttpReply *reply)
 	PgosS3	   *s3 = call->base.store->state;
 	PgosHttpVerdict verdict = pgos_http_classify(reply);
 
+	/* A store that has answered before is down for a moment, rather than named wrongly. */
+	if (verdict == PGOS_HTTP_RETRY_BRIEFLY && s3->answered)
+		verdict = PGOS_HTTP_RETRY;
 	if (reply->status != 0)
 		s3->answered = true;
 	if (!call->verifying)

@@ -50,6 +50,7 @@ typedef struct PgosChunk
 	bool		end_frame;		/* the frame ends with this chunk */
 	char	   *out;
 	size_t		out_len;
+	int64	   *mark;			/* takes the position of its output in the next sink, or NULL */
 	size_t		error;			/* a zstd result that ZSTD_isError(), or 0 */
 } PgosChunk;
 
@@ -64,6 +65,7 @@ typedef struct PgosZstdSink
 	PgosChunk	chunks[PGOS_CHUNK_COUNT];
 	int			filling;		/* chunk that the writer fills */
 	int			emptying;		/* oldest chunk that is not empty, or filling */
+	int64	   *mark;			/* for the chunk that is being filled */
 	bool		frame_begun;	/* a frame is under way */
 	bool		wrote_frame;
 	MemoryContext context;
@@ -218,6 +220,9 @@ pgos_zstd_collect(PgosZstdSink *zs, int until)
 			ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
 							errmsg("could not compress with zstd: %s",
 								   ZSTD_getErrorName(chunk->error))));
+		if (chunk->mark != NULL)
+			*chunk->mark = pgos_sink_written(zs->next);
+		chunk->mark = NULL;
 		if (chunk->out_len > 0)
 			pgos_sink_write(zs->next, chunk->out, chunk->out_len);
 		pthread_mutex_lock(&zs->mutex);
@@ -253,21 +258,23 @@ pgos_zstd_open_chunk(PgosZstdSink *zs)
 		zs->base.cut_len = zs->frame_size - zs->frame_len;
 }
 
-/* Hands the chunk over.  last: nothing follows, so no thread is worth starting. */
+/* Hands the chunk over.  small: no thread is worth starting for it. */
 static void
-pgos_zstd_submit(PgosZstdSink *zs, bool end_frame, bool last)
+pgos_zstd_submit(PgosZstdSink *zs, bool end_frame, bool small)
 {
 	PgosChunk  *chunk = &zs->chunks[zs->filling];
 
 	chunk->in_len = zs->base.len;
 	chunk->end_frame = end_frame;
+	chunk->mark = zs->mark;
+	zs->mark = NULL;
 	zs->base.raw_bytes += zs->base.len;
 	zs->frame_len = end_frame ? 0 : zs->frame_len + zs->base.len;
 	zs->base.len = 0;
 	zs->frame_begun = !end_frame;
 	zs->wrote_frame = true;
 
-	if (!zs->tried_thread && !last)
+	if (!zs->tried_thread && !small)
 		pgos_zstd_start_thread(zs);
 	if (zs->has_thread)
 	{
@@ -308,7 +315,7 @@ pgos_zstd_cut(PgosSink *sink)
 {
 	PgosZstdSink *zs = (PgosZstdSink *) sink;
 
-	pgos_zstd_submit(zs, true, false);
+	pgos_zstd_submit(zs, true, zs->base.len < PGOS_CHUNK_SIZE / 4);
 	pgos_zstd_next_chunk(zs);
 }
 
@@ -318,7 +325,7 @@ pgos_zstd_end(PgosSink *sink)
 	PgosZstdSink *zs = (PgosZstdSink *) sink;
 
 	/* no rows at all is one empty frame, so that the object is a zstd file */
-	if (zs->base.len > 0 || zs->frame_begun || !zs->wrote_frame)
+	if (zs->base.len > 0 || zs->frame_begun || !zs->wrote_frame || zs->mark != NULL)
 		pgos_zstd_submit(zs, true, true);
 	pgos_zstd_collect(zs, (zs->filling + PGOS_CHUNK_COUNT - 1) % PGOS_CHUNK_COUNT);
 	pgos_sink_end(zs->next);
@@ -358,6 +365,17 @@ pgos_zstd_sink_new(PgosSink *next, int level, size_t frame_size)
 		elog(ERROR, "could not set up zstd: %s", ZSTD_getErrorName(rc));
 	pgos_zstd_open_chunk(zs);
 	return &zs->base;
+}
+
+void
+pgos_zstd_sink_mark(PgosSink *sink, int64 *offset)
+{
+	PgosZstdSink *zs = (PgosZstdSink *) sink;
+
+	/* an empty stream between two marks is an empty frame */
+	if (zs->base.len > 0 || zs->frame_begun || zs->mark != NULL)
+		pgos_zstd_cut(sink);
+	zs->mark = offset;
 }
 
 void

@@ -40,7 +40,7 @@ def load():
 
 
 def facts(bench, load_before):
-    first_line = lambda *command: subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    first_line = lambda *command: subprocess.run(command, env=bench.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                                  text=True, check=False).stdout.split("\n")[0]
     return [
         "PostgreSQL %s: shared_buffers %s, fsync %s; pgobjstore %s" % tuple(bench.sql(

@@ -165,8 +165,8 @@ class WorkerMemory(threading.Thread):
 class Way:
     """
     One way of doing a scenario's work.  before, run and after take the Bench; only run is timed.  ours: it is a
-    job of pgobjstore, so its worker's memory is looked at.  goal: the ratio (its median over the median of the
-    first way) that the project wants to reach.  work: raw bytes, if they are not the scenario's.
+    job of pgobjstore, so its worker's memory is looked at.  goals: {name of another way: the ratio, this median
+    over that one's, that the project wants to reach}.  work: raw bytes, if they are not the scenario's.
     """
     name: str
     title: str
@@ -174,7 +174,7 @@ class Way:
     before: Optional[Callable] = None
     after: Optional[Callable] = None
     ours: bool = False
-    goal: Optional[float] = None
+    goals: dict = dataclasses.field(default_factory=dict)
     work: Optional[Callable] = None
 
 

@@ -16,28 +16,37 @@ def number(value, digits=3):
     return "%.*f" % (1 if value >= 10 else 2, value)
 
 
+def goals(result, results):
+    """Each goal with what became of it; those about ways that did not run are left out."""
+    by_name = {r.way.name: r for r in results}
+    out = []
+    for name, wanted in result.way.goals.items():
+        if name in by_name:
+            ratio = result.median / by_name[name].median
+            out.append("%.2f of %s: %.2f %s" % (wanted, name, ratio, "met" if ratio >= wanted else "missed"))
+    return "; ".join(out)
+
+
 def rows_of(results):
     """The table's cells, as text."""
     base = results[0].median
     for i, r in enumerate(results):
-        ratio = r.median / base
-        goal = ""
-        if r.way.goal is not None:
-            goal = "%s %s" % (number(r.way.goal), "met" if ratio >= r.way.goal else "missed")
-        yield (r.way.title, number(r.median), number(min(r.seconds)), number(max(r.seconds)),
-               "" if i == 0 else "%.2f" % ratio, goal,
+        yield (r.way.name, r.way.title, number(r.median), number(min(r.seconds)), number(max(r.seconds)),
+               "" if i == 0 else "%.2f" % (r.median / base),
                "%.0f" % (r.work / 1e6 / r.median) if r.work else "",
-               "%.0f" % (r.memory / 1e6) if r.memory else "")
+               "%.0f" % (r.memory / 1e6) if r.memory else "", goals(r, results))
 
 
-HEAD = ("", "median s", "min", "max", "ratio", "goal", "MB/s", "peak MB")
+HEAD = ("way", "", "median s", "min", "max", "ratio", "MB/s", "peak MB", "goal")
+LEFT = (0, 1, 8)                # columns of words
 
 
 def print_table(scenario, results):
     rows = list(rows_of(results))
     widths = [max(len(row[i]) for row in rows + [HEAD]) for i in range(len(HEAD))]
     for row in [HEAD] + rows:
-        print("   " + "  ".join([row[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(row[1:], widths[1:])]), flush=True)
+        cells = [cell.ljust(widths[i]) if i in LEFT else cell.rjust(widths[i]) for i, cell in enumerate(row)]
+        print(("   " + "  ".join(cells)).rstrip(), flush=True)
 
 
 def machine():
@@ -59,12 +68,12 @@ def markdown(done, facts):
     out += ["", "The database, the store and the clients share the machine.  Seconds are wall-clock time as the caller sees",
             "it: for pgobjstore from the call of `objstore_push` or `objstore_pull` to the return of `objstore_wait`, with",
             "the start of psql, for the others from start to end of the command.  *ratio* is a median over the median of",
-            "the first line; *goal* is the ratio that the project wants to reach.  *MB/s* counts the bytes of the table as",
-            "csv.  *peak MB* is the memory of the worker without the server's shared memory.", "",
+            "the first line.  *MB/s* counts the bytes of the table as csv.  *peak MB* is the memory of one worker, the largest,",
+            "without the server's shared memory.  *goal*: the least ratio to another line that the project wants to reach.", "",
             "![chart](results.svg)"]
     for scenario, results in done:
         out += ["", "## %s: %s" % (scenario.name, scenario.title), "",
-                "| %s |" % " | ".join(HEAD), "|---|%s" % ("---:|" * (len(HEAD) - 1))]
+                "| %s |" % " | ".join(HEAD), "|%s|" % "|".join("---" if i in LEFT else "---:" for i in range(len(HEAD)))]
         out += ["| %s |" % " | ".join(cell.replace("|", "\\|") for cell in row) for row in rows_of(results)]
     return "\n".join(out) + "\n"
 
