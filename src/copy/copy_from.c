@@ -109,6 +109,7 @@ pgos_copy_from(Relation rel, List *columns, List *options, bool freeze, PgosSour
 		copy_options =
 			lappend(copy_options, makeDefElem("freeze", (Node *) makeString("true"), -1));
 	guc_level = pgos_copy_settings_pin();
+	pgos_copy_encoding_pin(options);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	PG_TRY();
 	{

@@ -159,12 +159,20 @@ pgos_copy_options_encoding(List *options)
 	return "UTF8";
 }
 
+void
+pgos_copy_encoding_pin(List *options)
+{
+	(void) set_config_option("client_encoding", pgos_copy_options_encoding(options), PGC_USERSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
 int
 pgos_copy_settings_pin(void)
 {
 	static const char *const settings[][2] = {
 		{"datestyle", "ISO, YMD"},	 {"intervalstyle", "postgres"}, {"extra_float_digits", "1"},
-		{"bytea_output", "hex"},	 {"xmloption", "content"},
+		{"bytea_output", "hex"},	 {"xmloption", "content"},		{"array_nulls", "on"},
+		{"lc_monetary", "C"},
 	};
 	int			level = NewGUCNestLevel();
 

@@ -33,5 +33,7 @@ extern const char *pgos_copy_options_encoding(List *options);
 
 /* Pins DateStyle, IntervalStyle, extra_float_digits, bytea_output, xmloption; undo with AtEOXact_GUC(true, level). */
 extern int	pgos_copy_settings_pin(void);
+/* After it: the binary format's texts are in client_encoding, whatever the option says. */
+extern void pgos_copy_encoding_pin(List *options);
 
 #endif

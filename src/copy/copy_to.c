@@ -27,6 +27,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 #include "utils/snapmgr.h"
 
 #define PGOS_TICK_BYTES (64 * 1024)
@@ -189,6 +190,16 @@ pgos_copy_to(Oid relid, List *columns, List *options, const PgosBlockRange *rang
 	state.bytes_to_tick = PGOS_TICK_BYTES;
 	InitializeQueryCompletion(&qc);
 	guc_level = pgos_copy_settings_pin();
+	pgos_copy_encoding_pin(options);
+
+	/*
+	 * Values of regclass and its like are written with the schema unless it is in the path.  Views and policies
+	 * may run functions that need the role's own.
+	 */
+	if ((stmt->relation != NULL || rel->rd_rel->relkind != RELKIND_VIEW) &&
+		check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED)
+		(void) set_config_option("search_path", "pg_catalog", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
 	if (range != NULL)
 		(void) set_config_option("enable_tidscan", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
 								 true, 0, false);

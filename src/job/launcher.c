@@ -187,8 +187,9 @@ pgos_launcher_wait(long timeout_ms)
 					 timeout_ms, PGOS_COMPAT_WAIT_EVENT(wait_event, "ObjstoreLauncherMain"));
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
+	/* not 0: the postmaster would never start a launcher again that somebody has terminated */
 	if (ShutdownRequestPending)
-		proc_exit(0);
+		proc_exit(1);
 	if (ConfigReloadPending)
 	{
 		ConfigReloadPending = false;
@@ -365,7 +366,13 @@ pgos_launcher_visit_lanes(TimestampTz now, long *again)
 			LWLockRelease(pgos_shared->lock);
 		}
 		else
+		{
+			/* the server has no room for another worker, whatever max_workers says */
+			LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
+			pgos_launcher_make_room(database, role, mine == 0);
+			LWLockRelease(pgos_shared->lock);
 			*again = 1000;
+		}
 	}
 }
 

@@ -425,6 +425,38 @@ pgos_manifest_collect_folder(const char *key, const PgosObjectInfo *info, void *
 	return true;
 }
 
+/* The number of the job at the end of "...Z-<job>/", or -1. */
+static int64
+pgos_manifest_folder_job(const char *folder)
+{
+	const char *dash = strrchr(folder, '-');
+
+	return dash == NULL ? -1 : strtoll(dash + 1, NULL, 10);
+}
+
+/* By time, then by job: as the folders were made. */
+static int
+pgos_manifest_compare_folders(const ListCell *a, const ListCell *b)
+{
+	const char *fa = lfirst(a);
+	const char *fb = lfirst(b);
+	const char *da = strrchr(fa, '-');
+	const char *db = strrchr(fb, '-');
+	size_t		la = da != NULL ? (size_t) (da - fa) : strlen(fa);
+	size_t		lb = db != NULL ? (size_t) (db - fb) : strlen(fb);
+	int			cmp = memcmp(fa, fb, Min(la, lb));
+	int64		ja;
+	int64		jb;
+
+	if (cmp == 0 && la != lb)
+		cmp = la < lb ? -1 : 1;
+	if (cmp != 0)
+		return cmp;
+	ja = pgos_manifest_folder_job(fa);
+	jb = pgos_manifest_folder_job(fb);
+	return ja < jb ? -1 : ja > jb ? 1 : 0;
+}
+
 PgosManifest *
 pgos_manifest_read_newest(PgosStore *store, const char *prefix, char **folder)
 {
@@ -432,6 +464,7 @@ pgos_manifest_read_newest(PgosStore *store, const char *prefix, char **folder)
 	PgosManifest *manifest = NULL;
 
 	pgos_store_list(store, prefix, '/', pgos_manifest_collect_folder, &folders);
+	list_sort(folders, pgos_manifest_compare_folders);
 	for (int i = list_length(folders) - 1; i >= 0 && manifest == NULL; i--)
 	{
 		manifest = pgos_manifest_read(store, list_nth(folders, i));

@@ -77,28 +77,11 @@ pgos_meter_fill(PgosSource *source)
 	return true;
 }
 
-static bool
-pgos_pull_collect_folder(const char *key, const PgosObjectInfo *info, void *arg)
-{
-	List	  **folders = arg;
-
-	if (key[strlen(key) - 1] == '/')
-		*folders = lappend(*folders, pstrdup(key));
-	return true;
-}
-
-/* The newest dataset among the folders below `prefix`: their names begin with the time. */
+/* The newest dataset among the folders below `prefix`. */
 static void
 pgos_pull_newest(PgosPull *pull, const char *prefix)
 {
-	List	   *folders = NIL;
-
-	pgos_store_list(pull->run->store, prefix, '/', pgos_pull_collect_folder, &folders);
-	for (int i = list_length(folders) - 1; i >= 0 && pull->manifest == NULL; i--)
-	{
-		pull->folder = list_nth(folders, i);
-		pull->manifest = pgos_manifest_read(pull->run->store, pull->folder);
-	}
+	pull->manifest = pgos_manifest_read_newest(pull->run->store, prefix, &pull->folder);
 }
 
 static void
@@ -230,6 +213,11 @@ pgos_pull_resolve(PgosPull *pull)
 						errmsg("argument \"columns\" is not supported for a dataset with a manifest"),
 						errhint("The manifest names the columns. For a part of them, pull one object by "
 								"its key.")));
+	if (pull->manifest->relation == NULL)
+		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+						errmsg("dataset \"%s\" is of many tables",
+							   pgos_store_url(pull->run->store, pull->folder)),
+						errhint("Use objstore_pull_tables.")));
 	pull->objects = pull->manifest->objects;
 	pull->columns = pull->manifest->columns;
 	pull->compression = pull->manifest->compression;
@@ -301,22 +289,6 @@ pgos_pull_object(PgosPull *pull, Relation rel, bool freeze, PgosJobObject *objec
 	pgos_progress_rows(pull->rows);
 }
 
-/* DELETE and not TRUNCATE: readers keep their old rows until the commit. */
-static void
-pgos_pull_empty(Relation rel)
-{
-	char	   *sql = psprintf("DELETE FROM %s",
-							   quote_qualified_identifier(
-								   get_namespace_name(RelationGetNamespace(rel)),
-								   RelationGetRelationName(rel)));
-
-	SPI_connect();
-	if (SPI_execute(sql, false, 0) != SPI_OK_DELETE)
-		elog(ERROR, "could not empty the table");
-	SPI_finish();
-	CommandCounterIncrement();
-}
-
 /* The table to load into, opened and locked; *created if it was made now. */
 static Relation
 pgos_pull_open(PgosPull *pull, bool *created)
@@ -360,7 +332,7 @@ pgos_pull_open(PgosPull *pull, bool *created)
 						errdetail("It was dropped after the job was enqueued."),
 						errhint("Enqueue the pull again: it then creates the table.")));
 	if (spec->mode == PGOS_MODE_REPLACE && !*created)
-		pgos_pull_empty(rel);
+		pgos_run_delete_rows(rel);
 	return rel;
 }
 

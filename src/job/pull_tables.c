@@ -39,6 +39,9 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+/* Stored bytes from which on frozen rows are worth the file of a visibility map. */
+#define PGOS_FREEZE_BYTES (256 * 1024)
+
 /* An object that is being fetched or will be. */
 typedef struct PgosPullObject
 {
@@ -239,6 +242,7 @@ pgos_pull_one_table(PgosPullTables *pull, PgosManifestTable *table, PgosSource *
 	PgosSource *source = slice;
 	Relation	rel;
 	bool		created;
+	bool		freeze;
 	int64		rows;
 	char		byte;
 	Oid			relid;
@@ -250,8 +254,8 @@ pgos_pull_one_table(PgosPullTables *pull, PgosManifestTable *table, PgosSource *
 	pgos_copy_from_check(rel, table->columns);
 	if (pull->manifest->compression == PGOS_COMPRESSION_ZSTD)
 		source = pgos_zstd_source_new(slice, url);
-	rows = pgos_copy_from(rel, table->columns, pull->copy_options,
-						  created && rel->rd_rel->relkind == RELKIND_RELATION, source,
+	freeze = created && rel->rd_rel->relkind == RELKIND_RELATION && table->bytes >= PGOS_FREEZE_BYTES;
+	rows = pgos_copy_from(rel, table->columns, pull->copy_options, freeze, source,
 						  pgos_pull_tables_tick, pull);
 	if (pgos_source_read(source, &byte, 1) != 0)
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),

@@ -24,6 +24,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "commands/dbcommands.h"
 #include "common/hashfn.h"
 #include "compat.h"
@@ -37,6 +38,7 @@
 #include "job/run.h"
 #include "job/spec.h"
 #include "miscadmin.h"
+#include "optimizer/plancat.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "store/store.h"
@@ -181,21 +183,32 @@ pgos_push_look(PgosPush *push)
 	return false;
 }
 
-/* What the planner thinks the relation has, for the percentage. */
+/* Rows that the relation may have, for the percentage: 0 if there is no telling. */
 static int64
-pgos_push_estimate_rows(Oid relid)
+pgos_push_estimate_rows(Relation rel)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	int64		rows = 0;
+	double		rows = 0;
+	ListCell   *lc;
+	List	   *relids = rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE
+						  ? find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL)
+						  : list_make1_oid(RelationGetRelid(rel));
 
-	if (HeapTupleIsValid(tuple))
+	foreach (lc, relids)
 	{
-		float4		reltuples = ((Form_pg_class) GETSTRUCT(tuple))->reltuples;
+		Relation	part = relation_open(lfirst_oid(lc), NoLock);
 
-		rows = reltuples > 0 ? (int64) reltuples : 0;
-		ReleaseSysCache(tuple);
+		if (RELKIND_HAS_TABLE_AM(part->rd_rel->relkind))
+		{
+			BlockNumber pages;
+			double		tuples;
+			double		visible;
+
+			estimate_rel_size(part, NULL, &pages, &tuples, &visible);
+			rows += tuples;
+		}
+		relation_close(part, NoLock);
 	}
-	return rows;
+	return (int64) rows;
 }
 
 /* Columns that the rows will have, as names in the run's context. */
@@ -303,7 +316,7 @@ pgos_push_relation(PgosPush *push, PgosManifestInput *input)
 		pgos_ddl_describe(job->relid, push->spec->columns, definition);
 		input->relation = definition->data;
 	}
-	push->estimated_rows = pgos_push_estimate_rows(job->relid);
+	push->estimated_rows = pgos_push_estimate_rows(rel);
 	push->team = pgos_push_make_team(push, rel);
 	if (push->team != NULL)
 	{

@@ -226,7 +226,7 @@ pgos_temp_file_create(PgosStore *store, const char *key)
 	if (file->fd < 0)
 	{
 		ReleaseExternalFD();
-		pgos_file_raise(store, "create", file->tmp_path);
+		pgos_file_raise(store, "create", file->path);
 	}
 	file->published = false;
 	dlist_push_tail(&temp_files, &file->node);

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/reloptions.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
@@ -21,6 +22,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "store/store_options.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/syscache.h"
@@ -42,12 +44,14 @@ typedef struct OptionDef
 
 /* ---------------------------------------------------------------- values */
 
+/* A URL with an '@' may have a password before it: such a value is not shown. */
 static void
 raise_invalid(const char *name, const char *value, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid value for option \"%s\": \"%s\"", name, value),
+			 strchr(value, '@') != NULL ? errmsg("invalid value for option \"%s\"", name)
+			 : errmsg("invalid value for option \"%s\": \"%s\"", name, value),
 			 errdetail_internal("%s", detail)));
 }
 
@@ -355,6 +359,14 @@ objstore_fdw_validator(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to create or change a file: store"),
 				 errdetail("Only a superuser may give access to the server's file system.")));
+	/* or whoever owns a server could find out which files there are */
+	if (options.ca_file != NULL &&
+		!has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to set option \"ca_file\""),
+				 errdetail("It names a file on the server: only a superuser or a member of "
+						   "pg_read_server_files may set it.")));
 	PG_RETURN_VOID();
 }
 

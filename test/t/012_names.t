@@ -218,9 +218,9 @@ SQL
 		same_rows($after, $before, "$p->{name}: the rows are the same");
 	}
 	$node->sql('ALTER ROLE odd SET default_transaction_read_only = on');
-	my $id = $node->sql(q(BEGIN READ WRITE; SELECT public.objstore_push('public.nulls', server => 's3'); COMMIT), user => 'odd');
+	my $id = $node->sql(q(BEGIN READ WRITE; SELECT public.objstore_push('public.lengths', server => 's3'); COMMIT), user => 'odd');
 	is($node->wait_job($id)->{state}, 'done', 'a role whose transactions are read-only can push');
-	$id = $node->sql(q(BEGIN READ WRITE; SELECT public.objstore_pull('public.nulls', server => 's3'); COMMIT), user => 'odd');
+	$id = $node->sql(q(BEGIN READ WRITE; SELECT public.objstore_pull('public.lengths', server => 's3'); COMMIT), user => 'odd');
 	my $job = $node->wait_job($id);
 	is("$job->{state} $job->{sqlstate}", 'failed 25006', 'but not pull');
 }
