@@ -60,6 +60,35 @@ pgos_compat_check_insert(ParseState *pstate, Relation rel, Bitmapset *columns)
 }
 
 /*
+ * Raises unless the current user may SELECT the columns of the relation, as COPY TO does.
+ */
+static inline void
+pgos_compat_check_select(Relation rel, Bitmapset *columns)
+{
+	ParseState *pstate = make_parsestate(NULL);
+	ParseNamespaceItem *nsitem =
+		addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, false);
+
+#if PG_VERSION_NUM >= 160000
+	nsitem->p_perminfo->requiredPerms = ACL_SELECT;
+	nsitem->p_perminfo->selectedCols = columns;
+	(void) ExecCheckPermissions(pstate->p_rtable, list_make1(nsitem->p_perminfo), true);
+#else
+	nsitem->p_rte->requiredPerms = ACL_SELECT;
+	nsitem->p_rte->selectedCols = columns;
+	(void) ExecCheckRTPerms(pstate->p_rtable, true);
+#endif
+	free_parsestate(pstate);
+}
+
+/* 18: a plan is run once at most, and need not be told so. */
+#if PG_VERSION_NUM >= 180000
+#define pgos_compat_executor_run(desc) ExecutorRun(desc, ForwardScanDirection, 0)
+#else
+#define pgos_compat_executor_run(desc) ExecutorRun(desc, ForwardScanDirection, 0, true)
+#endif
+
+/*
  * Wait events of our own exist since 17; before, everything of an extension is "Extension".
  */
 #if PG_VERSION_NUM >= 170000

@@ -44,33 +44,40 @@ pgos_failure_reset(void)
 	last_request_id[0] = '\0';
 }
 
-/* Levenshtein distance of two words, without regard to case; both at most MAX_WORD long. */
+/*
+ * Levenshtein distance of two words, without regard to case, where two neighbours that are swapped count as
+ * one; both at most MAX_WORD long.
+ */
 static int
 word_distance(const char *a, const char *b)
 {
-	int			row[MAX_WORD + 1];
+	int			rows[3][MAX_WORD + 1];
 	int			alen = (int) strlen(a);
 	int			blen = (int) strlen(b);
 
 	for (int j = 0; j <= blen; j++)
-		row[j] = j;
+		rows[0][j] = j;
 	for (int i = 1; i <= alen; i++)
 	{
-		int			diagonal = row[0];
+		int		   *row = rows[i % 3];
+		const int  *above = rows[(i + 2) % 3];
+		const int  *above2 = rows[(i + 1) % 3];
 
 		row[0] = i;
 		for (int j = 1; j <= blen; j++)
 		{
-			bool		same = tolower((unsigned char) a[i - 1]) == tolower((unsigned char) b[j - 1]);
-			int			best = diagonal + (same ? 0 : 1);
+			int			ca = tolower((unsigned char) a[i - 1]);
+			int			cb = tolower((unsigned char) b[j - 1]);
 
-			diagonal = row[j];
-			best = Min(best, row[j] + 1);
-			best = Min(best, row[j - 1] + 1);
-			row[j] = best;
+			row[j] = above[j - 1] + (ca == cb ? 0 : 1);
+			row[j] = Min(row[j], above[j] + 1);
+			row[j] = Min(row[j], row[j - 1] + 1);
+			if (i > 1 && j > 1 && ca == tolower((unsigned char) b[j - 2]) &&
+				cb == tolower((unsigned char) a[i - 2]))
+				row[j] = Min(row[j], above2[j - 2] + 1);
 		}
 	}
-	return row[blen];
+	return rows[alen % 3][blen];
 }
 
 const char *

@@ -24,10 +24,17 @@ int			pgos_part_size_kb = 8 * 1024;
 int			pgos_concurrency = 8;
 int			pgos_frame_size_kb = 4 * 1024;
 int			pgos_compression_level = 1;
+int			pgos_fast_path = PGOS_FAST_PATH_AUTO;
 int			pgos_connect_timeout = 10 * 1000;
 int			pgos_request_timeout = 60 * 1000;
 int			pgos_max_retries = 8;
 int			pgos_retry_timeout = 120 * 1000;
+
+static const struct config_enum_entry pgos_fast_path_options[] = {
+	{"auto", PGOS_FAST_PATH_AUTO, false},
+	{"off", PGOS_FAST_PATH_OFF, false},
+	{NULL, 0, false},
+};
 
 void
 pgos_guc_init(void)
@@ -63,6 +70,11 @@ pgos_guc_init(void)
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("pgobjstore.compression_level", "Compression level of zstd.", NULL,
 							&pgos_compression_level, 1, -7, 19, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("pgobjstore.fast_path",
+							 "Encode and decode rows directly instead of by COPY, where possible.",
+							 "The bytes are the same either way.", &pgos_fast_path,
+							 PGOS_FAST_PATH_AUTO, pgos_fast_path_options, PGC_USERSET, 0, NULL, NULL,
+							 NULL);
 	DefineCustomIntVariable("pgobjstore.connect_timeout",
 							"Time in which a connection to a store must be made.", NULL,
 							&pgos_connect_timeout, 10 * 1000, 100, 3600 * 1000, PGC_USERSET,

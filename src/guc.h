@@ -7,6 +7,13 @@
 
 #include "postgres.h"
 
+/* Whether rows are encoded and decoded directly where that can be done, or by COPY always. */
+typedef enum PgosFastPath
+{
+	PGOS_FAST_PATH_AUTO,
+	PGOS_FAST_PATH_OFF
+} PgosFastPath;
+
 extern char *pgos_default_server;	/* name of the server a call without server => uses */
 extern int	pgos_max_workers;		/* workers of the cluster at a time */
 extern int	pgos_queue_size;		/* (database, role) pairs with waiting jobs that shared memory holds */
@@ -17,6 +24,7 @@ extern int	pgos_part_size_kb;		/* kB of the first parts of an upload, and of a r
 extern int	pgos_concurrency;		/* requests in flight for one stream */
 extern int	pgos_frame_size_kb;		/* kB of raw rows in one zstd frame */
 extern int	pgos_compression_level; /* zstd */
+extern int	pgos_fast_path;			/* PgosFastPath */
 extern int	pgos_connect_timeout;	/* ms */
 extern int	pgos_request_timeout;	/* ms without progress */
 extern int	pgos_max_retries;		/* attempts of one request */

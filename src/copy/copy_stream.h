@@ -26,14 +26,29 @@ typedef struct PgosBlockRange
 /* Told now and then (about every 64 kB) how far COPY is. */
 typedef void (*PgosCopyTick) (int64 rows, void *arg);
 
+/* Who wrote the rows: COPY, or the direct encoder (copy/encode.h) with the same bytes. */
+typedef enum PgosCopyEngine
+{
+	PGOS_ENGINE_COPY,
+	PGOS_ENGINE_DIRECT
+} PgosCopyEngine;
+
+typedef struct PgosCopyToResult
+{
+	int64		rows;
+	PgosCopyEngine engine;
+	const char *reason;			/* why not the direct encoder, or NULL; a constant */
+} PgosCopyToResult;
+
 /*
  * COPY relation (columns) TO sink.  columns: names (char *), NIL for all that COPY exports.  range: NULL for the
  * whole relation; else it must be a heap table (or materialized view) without inheritance to be considered, and
  * the current user must have SELECT on it as a whole.  Every row ends with pgos_sink_row_end(); the sink is not
- * ended.  Runs under the transaction's snapshot.  Returns the number of rows.
+ * ended.  Runs under the transaction's snapshot.
  */
-extern int64 pgos_copy_to(Oid relid, List *columns, List *options, const PgosBlockRange *range,
-						  PgosSink *sink, PgosCopyTick tick, void *arg);
+extern PgosCopyToResult pgos_copy_to(Oid relid, List *columns, List *options,
+									 const PgosBlockRange *range, PgosSink *sink,
+									 PgosCopyTick tick, void *arg);
 
 /*
  * Raises unless the current user may COPY FROM into these columns of the relation now (privileges, row-level

@@ -8,6 +8,8 @@
  * trailer alone), everything else is dropped.  The same way works on every version; the callback that newer
  * versions offer skips the checks.
  *
+ * Where the direct encoder can do it, it does, and COPY is not run (copy/copy_to_direct.h).
+ *
  * The methods have no argument, so the stream is in a static variable, saved and restored around the COPY.
  * Runs in a worker; raises.
  */
@@ -17,6 +19,7 @@
 #include "catalog/pg_class.h"
 #include "copy/copy_options.h"
 #include "copy/copy_stream.h"
+#include "copy/copy_to_direct.h"
 #include "libpq/libpq.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -108,10 +111,10 @@ pgos_copy_name_list(List *columns)
 
 /*
  * "SELECT columns FROM relation": what COPY needs for everything but a plain table.  Generated columns are
- * left out, as COPY leaves them out of a table.
+ * left out, as COPY leaves them out of a table.  only: not what inherits from it.  *text: the same as text.
  */
 static Node *
-pgos_copy_to_query(Relation rel, List *columns, const PgosBlockRange *range)
+pgos_copy_to_query(Relation rel, List *columns, bool only, const PgosBlockRange *range, char **text)
 {
 	StringInfoData sql;
 	const char *separator = "";
@@ -142,7 +145,7 @@ pgos_copy_to_query(Relation rel, List *columns, const PgosBlockRange *range)
 			separator = ", ";
 		}
 	}
-	appendStringInfo(&sql, " FROM %s%s", range != NULL ? "ONLY " : "",
+	appendStringInfo(&sql, " FROM %s%s", only ? "ONLY " : "",
 					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 												RelationGetRelationName(rel)));
 	if (range != NULL)
@@ -153,32 +156,21 @@ pgos_copy_to_query(Relation rel, List *columns, const PgosBlockRange *range)
 			appendStringInfo(&sql, " AND ctid OPERATOR(pg_catalog.<) '(%u,0)'::pg_catalog.tid",
 							 range->end);
 	}
+	*text = sql.data;
 	return linitial_node(RawStmt, raw_parser(sql.data, RAW_PARSE_DEFAULT))->stmt;
 }
 
-int64
-pgos_copy_to(Oid relid, List *columns, List *options, const PgosBlockRange *range, PgosSink *sink,
-			 PgosCopyTick tick, void *arg)
+/* Runs COPY; returns the number of rows. */
+static int64
+pgos_copy_to_by_copy(CopyStmt *stmt, PgosSink *sink, PgosCopyTick tick, void *arg)
 {
-	Relation	rel = table_open(relid, AccessShareLock);
-	CopyStmt   *stmt = makeNode(CopyStmt);
 	PlannedStmt *planned = makeNode(PlannedStmt);
 	QueryCompletion qc;
 	PgosCopyToState state = {0};
 	PgosCopyToState *saved_state = pgos_copy_to_state;
 	const PQcommMethods *saved_methods = PqCommMethods;
 	CommandDest saved_dest = whereToSendOutput;
-	int			guc_level;
 
-	if (rel->rd_rel->relkind == RELKIND_RELATION && range == NULL)
-	{
-		stmt->relation = makeRangeVar(get_namespace_name(RelationGetNamespace(rel)),
-									  pstrdup(RelationGetRelationName(rel)), -1);
-		stmt->attlist = pgos_copy_name_list(columns);
-	}
-	else
-		stmt->query = pgos_copy_to_query(rel, columns, range);
-	stmt->options = options;
 	planned->commandType = CMD_UTILITY;
 	planned->utilityStmt = (Node *) stmt;
 	planned->stmt_location = -1;
@@ -186,24 +178,9 @@ pgos_copy_to(Oid relid, List *columns, List *options, const PgosBlockRange *rang
 	state.sink = sink;
 	state.tick = tick;
 	state.arg = arg;
-	state.rows = pgos_copy_options_header(options) ? -1 : 0;
+	state.rows = pgos_copy_options_header(stmt->options) ? -1 : 0;
 	state.bytes_to_tick = PGOS_TICK_BYTES;
 	InitializeQueryCompletion(&qc);
-	guc_level = pgos_copy_settings_pin();
-	pgos_copy_encoding_pin(options);
-
-	/*
-	 * Values of regclass and its like are written with the schema unless it is in the path.  Views and policies
-	 * may run functions that need the role's own.
-	 */
-	if ((stmt->relation != NULL || rel->rd_rel->relkind != RELKIND_VIEW) &&
-		check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED)
-		(void) set_config_option("search_path", "pg_catalog", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
-	if (range != NULL)
-		(void) set_config_option("enable_tidscan", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-								 true, 0, false);
-	PushActiveSnapshot(GetTransactionSnapshot());
 	PG_TRY();
 	{
 		pgos_copy_to_state = &state;
@@ -219,9 +196,60 @@ pgos_copy_to(Oid relid, List *columns, List *options, const PgosBlockRange *rang
 		pgos_copy_to_state = saved_state;
 	}
 	PG_END_TRY();
+	return (int64) qc.nprocessed;
+}
+
+PgosCopyToResult
+pgos_copy_to(Oid relid, List *columns, List *options, const PgosBlockRange *range, PgosSink *sink,
+			 PgosCopyTick tick, void *arg)
+{
+	Relation	rel = table_open(relid, AccessShareLock);
+	bool		is_table = rel->rd_rel->relkind == RELKIND_RELATION;
+	bool		has_policies = check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED;
+	CopyStmt   *stmt = makeNode(CopyStmt);
+	PgosCopyToResult result = {0};
+	char	   *sql = NULL;
+	int			guc_level;
+
+	/*
+	 * A table with policies becomes a query in COPY, too, but one for all its columns: with the generated ones,
+	 * which could not be read back.
+	 */
+	if (is_table && range == NULL && !has_policies)
+	{
+		stmt->relation = makeRangeVar(get_namespace_name(RelationGetNamespace(rel)),
+									  pstrdup(RelationGetRelationName(rel)), -1);
+		stmt->attlist = pgos_copy_name_list(columns);
+	}
+	else
+		stmt->query = pgos_copy_to_query(rel, columns, range != NULL || is_table, range, &sql);
+	stmt->options = options;
+
+	guc_level = pgos_copy_settings_pin();
+	pgos_copy_encoding_pin(options);
+
+	/*
+	 * Values of regclass and its like are written with the schema unless it is in the path.  Views and policies
+	 * may run functions that need the role's own.
+	 */
+	if (rel->rd_rel->relkind != RELKIND_VIEW && !has_policies)
+		(void) set_config_option("search_path", "pg_catalog", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	if (range != NULL)
+		(void) set_config_option("enable_tidscan", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+								 true, 0, false);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	result.engine = PGOS_ENGINE_DIRECT;
+	result.reason = pgos_copy_to_direct(rel, columns, options, range, stmt->query, sql, sink, tick, arg,
+										&result.rows);
+	if (result.reason != NULL)
+	{
+		result.engine = PGOS_ENGINE_COPY;
+		result.rows = pgos_copy_to_by_copy(stmt, sink, tick, arg);
+	}
 	PopActiveSnapshot();
 	AtEOXact_GUC(true, guc_level);
 	table_close(rel, NoLock);
-	tick((int64) qc.nprocessed, arg);
-	return (int64) qc.nprocessed;
+	tick(result.rows, arg);
+	return result;
 }

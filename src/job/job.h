@@ -83,7 +83,8 @@ typedef struct PgosJob
 	char	   *path;			/* NULL: a pull of the newest dataset */
 	Oid			owner;
 	TimestampTz enqueued_at;
-	int			attempts;		/* including this one */
+	int			attempts;		/* including this one, if no crash has lost the count */
+	bool		again;			/* an earlier attempt may have left something in the store */
 	Jsonb	   *spec_json;
 	PgosSpec   *spec;
 } PgosJob;

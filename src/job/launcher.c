@@ -439,7 +439,7 @@ pgos_launcher_main(Datum arg)
 	}
 	LWLockRelease(pgos_shared->lock);
 	pgstat_report_appname("pgobjstore");
-	pgstat_report_activity(STATE_IDLE, NULL);
+	pgstat_report_activity(STATE_IDLE, "");
 
 	for (;;)
 	{
@@ -473,7 +473,7 @@ pgos_launcher_main(Datum arg)
 		{
 			pgstat_report_activity(STATE_RUNNING, "pgobjstore: looking for jobs left over");
 			pgos_launcher_scan(databases);
-			pgstat_report_activity(STATE_IDLE, NULL);
+			pgstat_report_activity(STATE_IDLE, "");
 			list_free(databases);
 		}
 		again = pgos_launcher_serve();

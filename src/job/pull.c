@@ -348,11 +348,7 @@ pgos_pull_run(PgosRun *run)
 	pull->run = run;
 	pull->job = run->job;
 	pull->spec = run->job->spec;
-	StartTransactionCommand();
-	MemoryContextSwitchTo(run->context);
-	run->store = pgos_store_open(run->job->serverid, GetUserId());
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(run->context);
+	pgos_run_open_store(run);
 	pgos_pull_resolve(pull);
 
 	StartTransactionCommand();

@@ -70,17 +70,6 @@ pgos_push_unlock_place(PgosPush *push)
 	(void) LockRelease(&tag, ExclusiveLock, true);
 }
 
-/* Opens the store in the run's context, in a transaction of its own. */
-static void
-pgos_push_open_store(PgosRun *run)
-{
-	StartTransactionCommand();
-	MemoryContextSwitchTo(run->context);
-	run->store = pgos_store_open(run->job->serverid, GetUserId());
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(run->context);
-}
-
 static void
 pgos_push_already_exists(PgosPush *push, const char *what, const char *key)
 {
@@ -99,6 +88,14 @@ pgos_push_key_exists(PgosPush *push, const char *key)
 	return pgos_store_head(push->run->store, key, &info);
 }
 
+/* For names that nobody has: the job, and the time of this attempt in microseconds. */
+static char *
+pgos_push_unique_suffix(PgosPush *push)
+{
+	return psprintf(INT64_FORMAT "-" UINT64_FORMAT, push->job->job_id,
+					(uint64) GetCurrentTimestamp());
+}
+
 /*
  * The key of the object in a dataset's folder: part-00000 if that is free.  A key that is taken belongs to the
  * dataset that is there or to somebody else, and must not be touched; only in the folder that was made for this
@@ -114,15 +111,14 @@ pgos_push_choose_key(PgosPush *push, bool has_manifest)
 	if (push->job->kind == PGOS_JOB_PUSH_TABLES && !spec->own_folder)
 	{
 		/* hundreds of keys are not asked for one by one: beside another dataset all get other names */
-		if (has_manifest || push->job->attempts > 1)
-			push->suffix =
-				psprintf(INT64_FORMAT "-%d", push->job->job_id, push->job->attempts);
+		if (has_manifest || push->job->again)
+			push->suffix = pgos_push_unique_suffix(push);
 		return;
 	}
 	if (spec->own_folder)
-		push->condition = push->job->attempts > 1 ? PGOS_PUT_ALWAYS : PGOS_PUT_IF_ABSENT;
+		push->condition = push->job->again ? PGOS_PUT_ALWAYS : PGOS_PUT_IF_ABSENT;
 	else if (pgos_push_key_exists(push, key))
-		push->suffix = psprintf(INT64_FORMAT "-%d", push->job->job_id, push->job->attempts);
+		push->suffix = pgos_push_unique_suffix(push);
 	push->object_key =
 		pgos_key_object(push->place, 0, spec->format, spec->compression, push->suffix);
 }
@@ -138,7 +134,7 @@ pgos_push_look(PgosPush *push)
 	PgosManifest *manifest;
 	ListCell   *lc;
 
-	if (push->job->attempts > 1)
+	if (push->job->again)
 		(void) pgos_upload_abort_all(store, push->place);
 	if (!push->is_folder)
 	{
@@ -151,7 +147,10 @@ pgos_push_look(PgosPush *push)
 		return false;
 	}
 
-	manifest = pgos_manifest_read(store, push->place);
+	/* a folder that was made for this attempt has nothing in it, and conditional writes watch over that */
+	manifest = push->spec->own_folder && !push->job->again
+				   ? NULL
+				   : pgos_manifest_read(store, push->place);
 	pgos_push_choose_key(push, manifest != NULL);
 	if (manifest == NULL)
 		return false;
@@ -521,7 +520,7 @@ pgos_push_run(PgosRun *run)
 	PgosPush   *push = pgos_push_begin(run);
 	PgosManifestInput input = {0};
 
-	pgos_push_open_store(run);
+	pgos_run_open_store(run);
 	StartTransactionCommand();
 	pgos_push_lock_place(push);
 	CommitTransactionCommand();
@@ -532,7 +531,7 @@ pgos_push_run(PgosRun *run)
 		pgos_push_copy(push, &input);
 		pgos_push_finish_objects(push);
 		input.tables = push->tables;
-		if (push->spec->own_folder && push->job->attempts > 1)
+		if (push->spec->own_folder && push->job->again)
 			pgos_push_remove_strays(push);
 		pgos_push_publish(push, &input);
 	}
@@ -548,7 +547,7 @@ pgos_push_help(PgosRun *run)
 	push->team = team;
 	push->suffix = team->suffix[0] != '\0' ? pstrdup(team->suffix) : NULL;
 	push->condition = (PgosPutCondition) team->condition;
-	pgos_push_open_store(run);
+	pgos_run_open_store(run);
 	pgos_push_begin_snapshot(team->snapshot);
 	pgos_team_imported(team);
 	MemoryContextSwitchTo(run->context);
@@ -620,6 +619,6 @@ pgos_push_give_up(PgosRun *run)
 {
 	if (run->job->path == NULL)
 		return;
-	pgos_push_open_store(run);
+	pgos_run_open_store(run);
 	(void) pgos_upload_abort_all(run->store, pgos_text_to_utf8(run->job->path));
 }

@@ -145,7 +145,7 @@ static int64
 pgos_push_copy_rows(PgosPush *push, Oid relid, List *columns, const PgosBlockRange *range)
 {
 	int64		rows =
-		pgos_copy_to(relid, columns, push->copy_options, range, push->head, pgos_push_tick, push);
+		pgos_copy_to(relid, columns, push->copy_options, range, push->head, pgos_push_tick, push).rows;
 
 	push->current->object->rows += rows;
 	push->rows += rows;

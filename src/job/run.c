@@ -7,10 +7,14 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "compat.h"
 #include "executor/spi.h"
+#include "foreign/foreign.h"
 #include "job/run.h"
 #include "job/shmem.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "store/store.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -91,6 +95,26 @@ char *
 pgos_text_from_utf8(const char *text, size_t len)
 {
 	return pgos_text_convert(text, len, false);
+}
+
+void
+pgos_run_open_store(PgosRun *run)
+{
+	PgosJob    *job = run->job;
+
+	StartTransactionCommand();
+	MemoryContextSwitchTo(run->context);
+	if (GetForeignServerExtended(job->serverid, FSV_MISSING_OK) == NULL)
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+						errmsg("server \"%s\" does not exist any more", job->server),
+						errdetail("It was dropped after the job was enqueued.")));
+	if (pgos_compat_server_aclcheck(job->serverid, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+						errmsg("permission denied for foreign server %s", job->server),
+						errdetail("The right was taken away after the job was enqueued.")));
+	run->store = pgos_store_open(job->serverid, GetUserId());
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(run->context);
 }
 
 /* DELETE and not TRUNCATE: that would lock out readers, and show an empty table to older snapshots. */

@@ -51,6 +51,12 @@ extern void pgos_progress_rows(int64 rows);
 extern void pgos_progress_bytes(int64 raw_bytes, int64 stored_bytes, int parts);
 extern void pgos_progress_percent(int64 done_units, int64 total_units);
 
+/*
+ * Opens run->store in the run's context, in a transaction of its own.  The role must have USAGE on the server still,
+ * and the server must exist still.
+ */
+extern void pgos_run_open_store(PgosRun *run);
+
 /* Deletes all rows of a table that a pull replaces.  Readers keep them until the commit. */
 extern void pgos_run_delete_rows(Relation rel);
 

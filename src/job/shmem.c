@@ -69,6 +69,7 @@ pgos_shmem_startup(void)
 		pgos_shared->lock = &GetNamedLWLockTranche("pgobjstore")->lock;
 		ConditionVariableInit(&pgos_shared->job_ended);
 		pgos_shared->scan_all = true;
+		pgos_shared->started_at = GetCurrentTimestamp();
 		pgos_shared->slot_count = max_worker_processes;
 		pgos_shared->lane_count = pgos_queue_size;
 		pgos_shared->lanes = (PgosLane *) ((char *) pgos_shared + pgos_shmem_slots_size());

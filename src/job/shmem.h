@@ -76,6 +76,7 @@ typedef struct PgosShared
 	LWLock	   *lock;
 	Latch	   *launcher;		/* NULL while there is none */
 	ConditionVariable job_ended;	/* broadcast after the commit that ended a job */
+	TimestampTz started_at;		/* when this memory was laid out: at the start, or after a crash */
 	bool		scan_all;		/* lanes were full, or the server has started: look into every database */
 	Oid			scan_database;	/* a worker died in the middle of a job of this one */
 	Oid			blocked_db;		/* no worker may be started here, by blocked_by */

@@ -150,6 +150,11 @@ pgos_worker_claim(MemoryContext context, PgosJob *job)
 			lane->failures = 0;
 		if (found)
 		{
+			/*
+			 * The claim is committed without waiting for the disk, so a crash may take it back, and the job
+			 * looks as if it had never been begun.
+			 */
+			job->again = job->attempts > 1 || job->enqueued_at <= pgos_shared->started_at;
 			if (lane != NULL && lane->pending > 0)
 				lane->pending--;
 			pgos_my_slot->job_id = job->job_id;
@@ -312,7 +317,7 @@ pgos_worker_run(PgosJob *job, MemoryContext context)
 	ConditionVariableBroadcast(&pgos_shared->job_ended);
 	/* or autovacuum never hears of the rows that came in */
 	pgstat_report_stat(true);
-	pgstat_report_activity(STATE_IDLE, NULL);
+	pgstat_report_activity(STATE_IDLE, "");
 }
 
 /* Joins in a job that another worker leads. */
@@ -341,7 +346,7 @@ pgos_worker_help(PgosTeam *team, MemoryContext context)
 	QueryCancelPending = false;
 	MemoryContextSwitchTo(TopMemoryContext);
 	pgstat_report_stat(true);
-	pgstat_report_activity(STATE_IDLE, NULL);
+	pgstat_report_activity(STATE_IDLE, "");
 }
 
 /* Waits for work; false when it is time to leave. */

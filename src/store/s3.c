@@ -141,16 +141,23 @@ decide_put(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdic
 	if (reply->status == 200)
 	{
 		bool		ours = reply->content_length == (int64) call->body_len &&
-			(call->error.status == 0 || (token != NULL && strcmp(reply->upload_token, token) == 0));
+			(!call->refused || (token != NULL && strcmp(reply->upload_token, token) == 0));
 
 		if (ours && info != NULL)
 			pgos_s3_info(reply, info);
-		if (!ours && call->error.status == 0)
+		if (!ours && !call->refused)
 		{
 			call->sqlstate = ERRCODE_PROTOCOL_VIOLATION;
 			call->reason = "the store answered without an ETag, and the object is not what was sent";
 		}
 		*verdict = ours ? PGOS_HTTP_DONE : PGOS_HTTP_FAIL;
+		return true;
+	}
+	if (reply->status == 404 && call->refused)
+	{
+		/* Refused because of somebody else's attempt, which has failed: ours may succeed. */
+		call->verifying = false;
+		*verdict = PGOS_HTTP_RETRY;
 		return true;
 	}
 	if (reply->status == 404)

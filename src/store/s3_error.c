@@ -301,9 +301,13 @@ fail_by_answer(PgosS3Call *call, PgosFailure *failure, StringInfo reason)
 	else if (call->conditional && (error->status == 409 || error->status == 412) && def == NULL)
 	{
 		failure->sqlstate = ERRCODE_DUPLICATE_OBJECT;
-		resetStringInfo(reason);
-		appendStringInfoString(reason, "the object exists already");
 		failure->hint = NULL;
+		/* A conflict is with a request still under way: nothing exists yet. */
+		if (strcmp(error->code, "ConditionalRequestConflict") != 0)
+		{
+			resetStringInfo(reason);
+			appendStringInfoString(reason, "the object exists already");
+		}
 	}
 	else if (call->dest != NULL && error->status == 412)
 	{
@@ -431,6 +435,8 @@ pgos_s3_error_fail(PgosS3Call *call, const PgosHttpReply *reply, const PgosHttpT
 	}
 	if (failure->sqlstate == 0)
 		failure->sqlstate = ERRCODE_FDW_ERROR;
+	if (reason.len == 0)
+		appendStringInfoString(&reason, "the request failed");
 
 	failure->message = psprintf("could not %s server \"%s\": %s", call->action,
 								call->base.store->options.server_name, reason.data);

@@ -52,7 +52,8 @@ typedef struct PgosS3Call PgosS3Call;
 
 /*
  * Decides what a complete answer means; returns false to leave it to the general rules (2xx is success, error
- * codes by table).  call->error is filled in for an answer outside 2xx of the first step.
+ * codes by table).  call->error is filled in for an answer outside 2xx; while a refusal is
+ * verified it stays that of the refusal.
  */
 typedef bool (*PgosS3Decide) (PgosS3Call *call, const PgosHttpReply *reply,
 							  PgosHttpVerdict *verdict);
@@ -91,6 +92,8 @@ struct PgosS3Call
 
 	/* How it went */
 	bool		verifying;		/* second step: a HEAD settles what the first one left open */
+	bool		refused;		/* the first step was answered by what is in error, not by a success */
+	int			verifications;	/* second steps begun */
 	bool		not_found;
 	bool		skew_corrected;
 	bool		ambiguous;		/* it failed, but the server may have done it */
@@ -117,7 +120,7 @@ extern void pgos_s3_call_start(PgosS3Call *call);
 extern void pgos_s3_call_run(PgosS3Call *call);
 /* Starts it, waits, raises its failure.  The caller frees it with pgos_request_cancel(). */
 extern void pgos_s3_call_run_or_raise(PgosS3Call *call);
-/* Makes HEAD of the same key the next step. */
+/* Makes HEAD of the same key the next step; PGOS_HTTP_FAIL when there were enough. */
 extern PgosHttpVerdict pgos_s3_call_verify(PgosS3Call *call);
 
 /*

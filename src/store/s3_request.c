@@ -14,6 +14,9 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
+/* A call may go back to its first step: this often at most, since each step counts its attempts from 0. */
+#define MAX_VERIFICATIONS	3
+
 static void
 forget_error(PgosS3Call *call)
 {
@@ -40,7 +43,7 @@ pgos_s3_call_create(PgosStore *store, PgosHttpMethod method, const char *key, co
 
 	call = (PgosS3Call *) pgos_request_create(store, sizeof(PgosS3Call));
 	old = MemoryContextSwitchTo(call->base.context);
-	object = psprintf("%s/%s%s", store->options.url.bucket, s3->key_prefix, key != NULL ? key : "");
+	object = psprintf("s3://%s/%s%s", store->options.url.bucket, s3->key_prefix, key != NULL ? key : "");
 	if (key == NULL)
 		object[strlen(object) - 1] = '\0';
 
@@ -239,7 +242,10 @@ pgos_s3_info(const PgosHttpReply *reply, PgosObjectInfo *info)
 PgosHttpVerdict
 pgos_s3_call_verify(PgosS3Call *call)
 {
+	if (++call->verifications > MAX_VERIFICATIONS)
+		return PGOS_HTTP_FAIL;
 	call->verifying = true;
+	call->refused = call->error.status != 0;
 	return PGOS_HTTP_NEXT;
 }
 
@@ -255,7 +261,7 @@ judge(void *arg, const PgosHttpReply *reply)
 		verdict = PGOS_HTTP_RETRY;
 	if (reply->status != 0)
 		s3->answered = true;
-	if (!call->verifying)
+	if (!call->verifying || !call->refused)
 	{
 		call->reason = NULL;
 		call->sqlstate = 0;

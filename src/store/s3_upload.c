@@ -253,7 +253,13 @@ decide_verify(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *ver
 		return true;
 	}
 	*verdict = PGOS_HTTP_FAIL;
-	if (call->error.status == 0 && call->base.failure.sqlstate == 0)
+	if (!found && call->refused && call->error.status == 409)
+	{
+		/* Refused because of somebody else's attempt, which has failed: ours may succeed. */
+		call->verifying = false;
+		*verdict = PGOS_HTTP_RETRY;
+	}
+	else if (!call->refused)
 	{
 		call->sqlstate = ERRCODE_PROTOCOL_VIOLATION;
 		call->reason = found

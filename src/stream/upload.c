@@ -36,6 +36,7 @@ typedef struct PgosUploadSink
 	int			part_no;		/* its number, from 1 */
 	PgosRequest *put;			/* of an object that is a single PUT */
 	bool		ended;
+	bool		completing;		/* the store may have made the object, whatever we know of it */
 	bool		finished;		/* completed or aborted */
 	MemoryContext context;
 	PgosUploadResult result;
@@ -196,6 +197,7 @@ pgos_upload_end(PgosSink *sink)
 	if (up->upload == NULL)
 	{
 		pgos_upload_account(up);
+		up->completing = true;
 		up->put = pgos_put_start(up->store, up->key, up->base.buf, up->base.len, up->condition,
 								 &up->result.info);
 	}
@@ -266,9 +268,21 @@ pgos_upload_sink_complete(PgosSink *sink)
 {
 	PgosUploadSink *up = (PgosUploadSink *) sink;
 
-	pgos_upload_sink_wait(sink);
-	if (up->upload != NULL)
-		pgos_upload_complete(up->upload, up->result.bytes, up->condition, &up->result.info);
+	PG_TRY();
+	{
+		pgos_upload_sink_wait(sink);
+		up->completing = true;
+		if (up->upload != NULL)
+			pgos_upload_complete(up->upload, up->result.bytes, up->condition, &up->result.info);
+	}
+	PG_CATCH();
+	{
+		/* the store said no, or we gave up after all retries; after an interrupt it may still say yes */
+		if (geterrcode() != ERRCODE_QUERY_CANCELED && geterrcode() != ERRCODE_ADMIN_SHUTDOWN)
+			up->completing = false;
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	up->finished = true;
 }
 
@@ -326,4 +340,16 @@ pgos_upload_sink_abort(PgosSink *sink)
 	}
 	if (up->upload != NULL)
 		pgos_upload_abort(up->upload);
+
+	/*
+	 * The request that makes the object was sent, and its answer did not come.  A key that was free before can
+	 * only be ours; one that was to be overwritten may still be the old object.
+	 */
+	if (up->completing && up->condition == PGOS_PUT_IF_ABSENT)
+	{
+		PgosObjectInfo info;
+
+		if (pgos_store_head(up->store, up->key, &info) && info.size == up->result.bytes)
+			pgos_store_delete(up->store, up->key);
+	}
 }

@@ -18,6 +18,9 @@ my $bucket = $s3->new_bucket;
 my $node = PgObjStore::Cluster->start_new('life', conf => <<'CONF');
 pgobjstore.max_workers = 4
 pgobjstore.idle_timeout = '1h'
+restart_after_crash = on
+wal_level = replica
+max_wal_senders = 5
 CONF
 # Slow enough that there is a middle to be interrupted in.
 my $proxy = $s3->proxy([ { method => 'PUT|POST', action => 'delay', ms => 200, times => -1 } ]);
@@ -35,7 +38,19 @@ sub new_database
 CREATE EXTENSION pgobjstore;
 CREATE TABLE t AS SELECT g AS a, 'row ' || g AS b FROM generate_series(1, 10) g;
 CREATE VIEW gate AS SELECT pg_advisory_xact_lock_shared(42)::text AS x;
+CREATE VIEW endless AS SELECT pg_sleep(600)::text AS x;
 SQL
+}
+
+# A job that runs until the session that is returned closes.
+sub held_job
+{
+	my ($db) = @_;
+	my $holder = PgObjStore::Session->new($node, db => $db);
+	$holder->sql('SELECT pg_advisory_lock(42)');
+	my $id = $node->sql("SELECT objstore_push('gate')", db => $db);
+	$node->wait_job($id, state => 'running', db => $db);
+	return $holder;
 }
 
 # Leaves an idle worker in the database.
@@ -88,18 +103,8 @@ alive('after all that');
 
 new_database('two');
 {
-	my $holder = PgObjStore::Session->new($node, db => 'two');
-	$holder->sql('SELECT pg_advisory_lock(42)');
-	my $id = $node->sql("SELECT objstore_push('gate')", db => 'two');
-	$node->wait_job($id, state => 'running', db => 'two');
-	$holder->close;
-	# The holder has let go: take the lock again before the job can have ended is not possible, so a new job.
-	$node->wait_job($id, db => 'two');
-	$node->sql(<<'SQL', db => 'two');
-CREATE VIEW endless AS SELECT pg_sleep(600)::text AS x;
-SQL
-	$id = $node->sql("SELECT objstore_push('endless')", db => 'two');
-	my $queued = $node->sql("SELECT objstore_push('endless') FROM generate_series(1, 6)", db => 'two');
+	my $id = $node->sql("SELECT objstore_push('endless')", db => 'two');
+	$node->sql("SELECT objstore_push('endless') FROM generate_series(1, 6)", db => 'two');
 	$node->wait_job($id, state => 'running', db => 'two');
 	my ($rc, $out, $err) = $node->psql('postgres', "\nDROP DATABASE two;");
 	isnt($rc, 0, 'DROP DATABASE during a job fails');
@@ -111,23 +116,23 @@ SQL
 }
 
 new_database('three');
-$node->sql('CREATE VIEW slow AS SELECT pg_sleep(1.5)::text AS x', db => 'three');
 {
-	my $id = $node->sql("SELECT objstore_push('slow')", db => 'three');
-	$node->wait_job($id, state => 'running', db => 'three');
+	my $idle = "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = 'three' AND backend_type = 'pgobjstore worker' AND state = 'active'";
+	my $holder = held_job('three');
 	prompt('DROP EXTENSION during a job', 'DROP EXTENSION pgobjstore CASCADE', db => 'three');
-	$node->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = 'three' AND backend_type = 'pgobjstore worker' AND state = 'active'");
+	$holder->close;
+	$node->wait_for($idle, 't', db => 'three');
 	prompt('CREATE EXTENSION after it', 'CREATE EXTENSION pgobjstore', db => 'three');
 	$node->ok_job("SELECT objstore_push('t')", 'and the next job runs', db => 'three');
-	$id = $node->sql("SELECT objstore_pull('t')", db => 'three');
-	$node->wait_job($id, db => 'three');
-	$id = $node->sql("SELECT objstore_push('slow')", db => 'three');
-	$node->wait_job($id, state => 'running', db => 'three');
+
+	$holder = held_job('three');
 	prompt('DROP and CREATE EXTENSION in another schema during a job',
 		'DROP EXTENSION pgobjstore CASCADE; CREATE SCHEMA s; CREATE EXTENSION pgobjstore SCHEMA s', db => 'three');
-	$id = $node->sql("SELECT s.objstore_push('t')", db => 'three');
+	my $id = $node->sql("SELECT s.objstore_push('t')", db => 'three');
+	$holder->close;
 	$node->wait_for("SELECT state = 'done' FROM s.objstore_jobs WHERE job_id = $id", 't', db => 'three');
 	pass('and a job of the new one runs');
+	is($node->sql("SELECT count(*) FROM s.objstore_jobs", db => 'three'), 1, 'which knows nothing of the old one');
 }
 
 # The library is there and the extension is not, neither at start nor later.
@@ -191,16 +196,23 @@ sub complete
 		$2 eq 'manifest.json' ? $manifest{$1}++ : push @objects, $1;
 	}
 	is(scalar(grep { !$manifest{$_} } @objects), 0, "$name: no object without a manifest");
-	my ($wrong, %pulled) = (0);
-	for my $row ($node->rows("SELECT job_id, relation, path, attempts FROM objstore_jobs WHERE job_id IN ($ids) ORDER BY job_id"))
+	my ($wrong, %pulled, %back) = (0);
+	for my $row ($node->rows("SELECT job_id, relation, path, attempts FROM objstore_jobs WHERE job_id IN ($ids)"))
 	{
 		$manifest{"life/$row->{path}"} or $wrong++;
 		# Those that were begun twice are the interesting ones.
-		next if $row->{attempts} == 1 && $pulled{ $row->{relation} }++ > 1;
-		$node->sql('DROP TABLE IF EXISTS back');
-		my $job = $node->run_job("SELECT objstore_pull('back', server => 'lake', path => '$row->{path}')");
-		my $got = $job->{state} eq 'done' ? $node->sql("$sum back t") : $job->{message};
-		$wrong++ if $got ne ($row->{relation} eq 'public.big' ? $expected : $small);
+		next if $row->{attempts} == 1 && $pulled{ $row->{relation} }++ > 0;
+		$back{ $row->{job_id} } = $row;
+	}
+	my @back = sort { $a <=> $b } keys %back;
+	my @pulls = split /\n/, $node->sql(join '; ', map { "SELECT objstore_pull('back$_', server => 'lake', path => '$back{$_}{path}')" } @back);
+	for my $id (@back)
+	{
+		my $job = $node->wait_job(shift @pulls);
+		my $got = $job->{state} eq 'done' ? $node->sql("$sum back$id t; DROP TABLE back$id") : $job->{message};
+		next if $got eq ($back{$id}{relation} eq 'public.big' ? $expected : $small);
+		diag "$back{$id}{path}: $got";
+		$wrong++;
 	}
 	is($wrong, 0, "$name: datasets are complete and come back as they were");
 }
@@ -261,7 +273,6 @@ sub complete
 
 # ---------------------------------------------------------------- a standby
 
-$node->sql("SELECT pg_create_physical_replication_slot('s')");
 {
 	my $backup = $node->backup('b');
 	my $standby = PgObjStore::Cluster->new('standby');

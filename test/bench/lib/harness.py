@@ -67,9 +67,9 @@ class Bench:
             raise RuntimeError("this failed:\n%s\n%s" % (script, done.stderr[-3000:]))
         return done.stdout
 
-    def sql(self, text):
+    def sql(self, text, db="postgres"):
         """One psql, one session; returns what it printed."""
-        done = subprocess.run(["psql", "-XqAt", "-v", "ON_ERROR_STOP=1"], env=self.env, check=False, input=text,
+        done = subprocess.run(["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", db], env=self.env, check=False, input=text,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if done.returncode != 0:
             raise RuntimeError("this failed:\n%s\n%s" % (text[:500], done.stderr[-3000:]))
@@ -77,10 +77,10 @@ class Bench:
 
     # -------------------------------------------------------------- the store
 
-    def make_server(self, name, endpoint):
+    def make_server(self, name, endpoint, db="postgres"):
         self.sql("CREATE SERVER %s FOREIGN DATA WRAPPER objstore OPTIONS (url 's3://%s', endpoint '%s');\n"
                  "CREATE USER MAPPING FOR PUBLIC SERVER %s OPTIONS (access_key_id '%s', secret_access_key '%s');"
-                 % (name, BUCKET, endpoint, name, self.env["S3_ACCESS_KEY"], self.env["S3_SECRET_KEY"]))
+                 % (name, BUCKET, endpoint, name, self.env["S3_ACCESS_KEY"], self.env["S3_SECRET_KEY"]), db)
 
     def make_far_server(self, name, delay_ms, window_kb):
         """A server whose every byte takes delay_ms in each direction (delayproxy.c)."""
@@ -110,10 +110,10 @@ class Bench:
             self.fixtures[name] = make()
         return self.fixtures[name]
 
-    def job(self, call):
+    def job(self, call, db="postgres"):
         """Runs one job to its end; returns (rows, raw bytes, stored bytes, path)."""
         out = self.sql("SELECT %s AS job \\gset\n"
-                       "SELECT rows, raw_bytes, stored_bytes, path FROM objstore_wait(:job);" % call)
+                       "SELECT rows, raw_bytes, stored_bytes, path FROM objstore_wait(:job);" % call, db)
         rows, raw, stored, path = out.split("|")
         return int(rows), int(raw), int(stored), path
 

@@ -12,17 +12,14 @@ CSV = "(FORMAT csv, HEADER)"
 
 # ---------------------------------------------------------------- data
 
-def count(full):
-    return max(100, int(full * SCALE))
-
-
 TABLES = {
-    # name: (procedure, rows at scale 1)
-    "lineitem": ("make_lineitem", 7500000),
-    "lineitem_quarter": ("make_lineitem", 7500000 / 4),
-    "lineitem_4": ("make_lineitem", 7500000 * 4),
-    "accounts": ("make_accounts", 2000000),
-    "docs": ("make_docs", 500000),
+    # name: (procedure, rows at scale 1, rows at least)
+    "lineitem": ("make_lineitem", 7500000, 100),
+    "lineitem_quarter": ("make_lineitem", 7500000 / 4, 100),
+    "lineitem_4": ("make_lineitem", 7500000 * 4, 100),
+    "accounts": ("make_accounts", 2000000, 100),
+    "far": ("make_accounts", 2000000, 1000000),     # parts enough to have 16 in flight
+    "docs": ("make_docs", 500000, 100),
 }
 TINY = max(10, int(570 * min(SCALE * 10, 1)))
 
@@ -36,8 +33,8 @@ def table(bench, name):
     """Makes the table, pushes it once (which warms everything up); returns its facts."""
     def make():
         bench.fixture("data functions", lambda: make_functions(bench))
-        procedure, rows = TABLES[name]
-        bench.sql("CALL bench.%s('%s', %d);\nVACUUM (FREEZE, ANALYZE) %s;" % (procedure, name, count(rows), name))
+        procedure, full, least = TABLES[name]
+        bench.sql("CALL bench.%s('%s', %d);\nVACUUM (FREEZE, ANALYZE) %s;" % (procedure, name, max(least, int(full * SCALE)), name))
         rows, raw, stored, path = bench.job("objstore_push('%s', server => 'bench', path => 'fixture/%s/')" % (name, name))
         print("   %s: %d rows, %.0f MB of csv, %.2f times smaller with zstd -1" % (name, rows, raw / 1e6, raw / stored))
         return {"rows": rows, "raw": raw, "stored": stored, "path": path}
@@ -52,8 +49,13 @@ def tiny(bench):
     def make():
         bench.fixture("data functions", lambda: make_functions(bench))
         bench.sql("CALL bench.make_tiny('tiny', %d);\nVACUUM (FREEZE, ANALYZE);" % TINY)
-        push_all(bench)
+        push_all(bench, "fixture/tiny/")
+        push_tables(bench, "fixture/files/")
+        push_tables(bench, "fixture/packed/", "packed")
         bench.shell("rival push_schema tiny fixture/rival/")
+        bench.sql("CREATE DATABASE clone")
+        bench.sql("CREATE EXTENSION pgobjstore", "clone")
+        bench.make_server("bench", bench.env["S3_ENDPOINT"], "clone")
     return bench.fixture("%d small tables" % TINY, make)
 
 
@@ -217,29 +219,44 @@ def pull_rivals(t, goals=True):
 
 # ---------------------------------------------------------------- many small tables
 
-JOBS = ("SELECT array_agg(%s ORDER BY relname) AS jobs FROM %s \\gset\n"
+JOBS = ("SELECT array_agg(%s) AS jobs FROM generate_series(1, %d) i, lpad(i::text, 4, '0') n \\gset\n"
         "SELECT count(*), sum(w.rows) FROM unnest(:'jobs'::bigint[]) j, objstore_wait(j) w;")
-RELATIONS = "pg_class WHERE relkind = 'r' AND relnamespace = 'tiny'::regnamespace"
 
 
-def push_all(bench, prefix="fixture/tiny/"):
-    bench.sql(JOBS % ("objstore_push(oid, server => 'bench', path => '%s' || relname || '/')" % prefix, RELATIONS))
+def push_all(bench, prefix):
+    bench.sql(JOBS % ("objstore_push(('tiny.tiny' || n)::regclass, server => 'bench', path => '%s' || n || '/')" % prefix,
+                      TINY))
+
+
+def push_tables(bench, path, layout="files"):
+    bench.job("objstore_push_tables(schema => 'tiny', server => 'bench', path => '%s', layout => '%s')" % (path, layout))
 
 
 def pull_all(bench):
-    bench.sql(JOBS % ("objstore_pull('tiny_in.' || relname, server => 'bench', path => 'fixture/tiny/' || relname || '/')",
-                      RELATIONS))
+    bench.sql(JOBS % ("objstore_pull('tiny.tiny' || n, server => 'bench', path => 'fixture/tiny/' || n || '/')", TINY), "clone")
+
+
+def pull_tables(bench, path):
+    bench.job("objstore_pull_tables(server => 'bench', path => '%s')" % path, "clone")
+
+
+def small_push(name, title, run):
+    return Way(name, title, run, after=lambda bench: bench.empty("run/"), ours=True)
+
+
+def small_pull(name, title, run, **more):
+    return Way(name, title, run, before=empty_schema, after=check_schema, **more)
 
 
 def empty_schema(bench):
-    bench.sql("DROP SCHEMA IF EXISTS tiny_in CASCADE;\nCREATE SCHEMA tiny_in;")
+    bench.sql("DROP SCHEMA IF EXISTS tiny CASCADE;\nCREATE SCHEMA tiny;", "clone")
 
 
 def check_schema(bench):
-    tables = int(bench.sql("SELECT count(*) FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid WHERE relkind = 'r' "
-                           "AND relnamespace = 'tiny_in'::regnamespace"))
-    if tables != 2 * TINY:
-        raise RuntimeError("the schema has %d indexes" % tables)
+    keys = int(bench.sql("SELECT count(*) FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid WHERE relkind = 'r' "
+                         "AND relnamespace = 'tiny'::regnamespace", "clone"))
+    if keys != 2 * TINY:
+        raise RuntimeError("the schema has %d indexes" % keys)
 
 
 # ---------------------------------------------------------------- the list
@@ -258,19 +275,15 @@ def in_flight(make, server="bench", arguments=""):
     for n in (16, 4, 1):
         words = ["options => '{\"concurrency\": %d}'" % n] + ([arguments] if arguments else [])
         ways.append(make("c%d" % n, "%d in flight" % n, server=server, arguments=", ".join(words)))
-    if server == "far":
-        ways[-1].goals = {"c16": 8}
     return ways
 
 
 def far(bench):
     """50 ms away, one connection carries at most 1 MB per round trip; data that is ready faster than that."""
     bench.fixture("server 50 ms away", lambda: bench.make_far_server("far", 50, 1024))
-
-    def make():
-        table(bench, "accounts")
-        return bench.job("objstore_push('accounts', server => 'bench', path => 'fixture/plain/', compression => 'none')")[1]
-    return bench.fixture("accounts, not compressed", make)
+    table(bench, "far")
+    return bench.fixture("accounts, not compressed", lambda: bench.job(
+        "objstore_push('far', server => 'bench', path => 'fixture/plain/', compression => 'none')"))[1]
 
 
 SCENARIOS = [
@@ -287,24 +300,28 @@ SCENARIOS = [
     Scenario("pull-docs", "pull of wide jsonb rows",
              [pull("one", "pgobjstore", "docs")] + pull_rivals("docs", goals=False), raw_bytes("docs")),
     Scenario("push-tiny", "push of %d tables of under 20 rows" % TINY, [
-        Way("ours", "pgobjstore, one job each", lambda bench: push_all(bench, "run/"),
-            after=lambda bench: bench.empty("run/"), ours=True),
+        small_push("single", "pgobjstore, one job each", lambda bench: push_all(bench, "run/")),
+        small_push("files", "pgobjstore, one job, an object for each", lambda bench: push_tables(bench, "run/")),
+        small_push("packed", "pgobjstore, one job, packed", lambda bench: push_tables(bench, "run/", "packed")),
         script("pool", "Python, 4 threads: COPY, gzip, PUT", "rival push_schema tiny rival/",
-               after=stores(lambda bench: TINY * 200), goals={"ours": 3})], small),
+               after=stores(lambda bench: TINY * 200), goals={"single": 3, "files": 5, "packed": 15})], small),
     Scenario("pull-tiny", "pull of %d tables of under 20 rows, made with their keys" % TINY, [
-        Way("ours", "pgobjstore, one job each", pull_all, before=empty_schema, after=check_schema, ours=True),
-        script("pool", "Python, 4 threads: GET, gzip, COPY", "rival pull_schema tiny_in fixture/rival/",
-               before=empty_schema, after=check_schema)], small),
+        small_pull("single", "pgobjstore, one job each", pull_all, ours=True),
+        small_pull("files", "pgobjstore, one job", lambda bench: pull_tables(bench, "fixture/files/"), ours=True),
+        small_pull("packed", "pgobjstore, one job, packed", lambda bench: pull_tables(bench, "fixture/packed/"), ours=True),
+        small_pull("pool", "Python, 4 threads: GET, gzip, COPY",
+                   lambda bench: bench.shell("rival pull_schema tiny fixture/rival/", PGDATABASE="clone"),
+                   goals={"files": 4, "packed": 5})], small),
     Scenario("push-concurrency", "push of lineitem, by requests in flight",
              in_flight(lambda name, title, **more: push(name, title, "lineitem", **more), arguments="parallel => 1"),
              lineitem),
     Scenario("pull-concurrency", "pull of lineitem, by requests in flight",
              in_flight(lambda name, title, **more: pull(name, title, "lineitem", **more)), lineitem),
-    Scenario("push-far", "push of pgbench_accounts, not compressed, 50 ms away",
-             in_flight(lambda name, title, **more: push(name, title, "accounts", **more), "far",
-                       "compression => 'none', parallel => 1"), far),
+    Scenario("push-far", "push of pgbench_accounts, not compressed, 50 ms away", in_flight(
+        lambda name, title, **more: push(name, title, "far", goals={"c16": 8} if name == "c1" else {}, **more), "far",
+        "compression => 'none', parallel => 1"), far),
     Scenario("pull-far", "pull of pgbench_accounts, not compressed, 50 ms away",
-             in_flight(lambda name, title, **more: pull(name, title, "accounts", path="fixture/plain/", **more),
+             in_flight(lambda name, title, **more: pull(name, title, "far", path="fixture/plain/", **more),
                        "far"), far),
     Scenario("sizes", "push of lineitem, by size", [
         push("x1", "1.1 GB", "lineitem"),
