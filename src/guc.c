@@ -27,7 +27,7 @@ int			pgos_compression_level = 1;
 int			pgos_fast_path = PGOS_FAST_PATH_AUTO;
 int			pgos_connect_timeout = 10 * 1000;
 int			pgos_request_timeout = 60 * 1000;
-int			pgos_max_retries = 8;
+int			pgos_max_retries = 12;
 int			pgos_retry_timeout = 120 * 1000;
 
 static const struct config_enum_entry pgos_fast_path_options[] = {
@@ -84,7 +84,7 @@ pgos_guc_init(void)
 							&pgos_request_timeout, 60 * 1000, 1000, 3600 * 1000, PGC_USERSET,
 							GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("pgobjstore.max_retries", "Attempts of one request to a store.", NULL,
-							&pgos_max_retries, 8, 1, 100, PGC_USERSET, 0, NULL, NULL, NULL);
+							&pgos_max_retries, 12, 1, 100, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pgobjstore.retry_timeout", "Time for all attempts of one request.",
 							NULL, &pgos_retry_timeout, 120 * 1000, 0, 24 * 3600 * 1000, PGC_USERSET,
 							GUC_UNIT_MS, NULL, NULL, NULL);

@@ -17,7 +17,6 @@ SELECT objstore_wait(NULL);
 SELECT objstore_cancel(NULL);
 
 -- Words.
-SELECT objstore_push('ca_data', format => 'cvs');
 SELECT objstore_push('ca_data', format => 'xlsx');
 SELECT objstore_push('ca_data', format => 'CSV');
 SELECT objstore_push('ca_data', compression => 'zst');
@@ -36,7 +35,6 @@ SELECT objstore_push('ca_data', options => '[]');
 SELECT objstore_push('ca_data', options => '"header"');
 SELECT objstore_push('ca_data', options => '{"level": 100}');
 SELECT objstore_push('ca_data', options => '{"level": "high"}');
-SELECT objstore_push('ca_data', options => '{"level": 1.5}');
 SELECT objstore_push('ca_data', options => '{"level": true}');
 SELECT objstore_push('ca_data', options => '{"part_size": "1MB"}');
 SELECT objstore_push('ca_data', options => '{"part_size": "6GB"}');
@@ -46,11 +44,25 @@ SELECT objstore_push('ca_data', options => '{"frame_size": "1kB"}');
 SELECT objstore_push('ca_data', options => '{"delimiter": ";;"}');
 SELECT objstore_push('ca_data', options => '{"delimiter": {"a": 1}}');
 SELECT objstore_push('ca_data', options => '{"encoding": "klingon"}');
-SELECT objstore_push('ca_data', format => 'binary', options => '{"delimiter": ";"}');
-SELECT objstore_push('ca_data', format => 'text', options => '{"quote": "x"}');
 SELECT objstore_pull('ca_data', options => '{"level": 3}');
 SELECT objstore_pull('ca_data', options => '{"force_quote": "*"}');
 SELECT objstore_pull('ca_data', options => '{"hedaer": false}');
+
+-- What COPY itself refuses, in words of its own.
+CREATE FUNCTION ca_fails(call text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE 'SELECT ' || call;
+	RETURN 'accepted';
+EXCEPTION WHEN OTHERS THEN
+	RETURN 'refused';
+END $$;
+SELECT ca_fails($$objstore_push('ca_data', format => 'binary', options => '{"delimiter": ";"}')$$);
+SELECT ca_fails($$objstore_push('ca_data', format => 'binary', options => '{"header": true}')$$);
+SELECT ca_fails($$objstore_push('ca_data', format => 'text', options => '{"quote": "x"}')$$);
+SELECT ca_fails($$objstore_push('ca_data', options => '{"delimiter": "\n"}')$$);
+SELECT ca_fails($$objstore_push('ca_data', options => '{"null": "\n"}')$$);
+SELECT ca_fails($$objstore_push('ca_data', options => '{"quote": ","}')$$);
+SELECT ca_fails($$objstore_pull('ca_data', format => 'binary', options => '{"null": "x"}')$$);
 
 -- Paths.
 SELECT objstore_push('ca_data', path => '');
@@ -62,7 +74,12 @@ SELECT objstore_push('ca_data', path => 'a//b/');
 SELECT objstore_push('ca_data', path => '/');
 SELECT objstore_push('ca_data', path => E'a\nb/');
 SELECT objstore_push('ca_data', path => 'a/manifest.json');
-SELECT objstore_push('ca_data', path => repeat('x', 1025)) AS "too long" \g | sed 's/x\{100,\}/xxx/' 1>&2
+DO $$
+BEGIN
+	PERFORM objstore_push('ca_data', path => repeat('x', 1025));
+EXCEPTION WHEN invalid_parameter_value THEN
+	RAISE NOTICE 'too long: %', left(sqlerrm, 50);
+END $$;
 SELECT objstore_pull('ca_data', path => '../up/');
 
 -- Relations and columns.
@@ -83,12 +100,7 @@ SELECT objstore_pull('no_such_schema.t');
 SELECT objstore_pull('other_database.public.t');
 SELECT objstore_pull('a.b.c.d');
 SELECT objstore_pull('');
-SELECT objstore_pull('a"b');
-SELECT objstore_pull('ca_seq');
-SELECT objstore_pull('ca_index');
 SELECT objstore_pull('ca_data', mode => 'create');
-CREATE VIEW ca_view AS SELECT 1 AS a UNION SELECT 2;
-SELECT objstore_pull('ca_view');
 
 -- Jobs that are not there.
 SELECT objstore_wait(-1);
@@ -98,6 +110,6 @@ SELECT objstore_cancel(9223372036854775807);
 SELECT count(*) FROM objstore_jobs WHERE relation ~ 'ca_';
 
 DROP TABLE ca_data, ca_temp;
-DROP VIEW ca_view;
+DROP FUNCTION ca_fails;
 DROP SEQUENCE ca_seq;
 DROP TYPE ca_type;

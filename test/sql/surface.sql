@@ -40,13 +40,17 @@ WHERE name IN ('pgobjstore.default_server', 'pgobjstore.max_workers', 'pgobjstor
 	'pgobjstore.part_size', 'pgobjstore.concurrency', 'pgobjstore.frame_size', 'pgobjstore.compression_level', 'pgobjstore.connect_timeout',
 	'pgobjstore.request_timeout', 'pgobjstore.max_retries', 'pgobjstore.retry_timeout') ORDER BY name;
 SELECT name FROM pg_settings WHERE name ~ '^pgobjstore\.' AND short_desc = '';
+\set VERBOSITY sqlstate
 SET pgobjstore.part_size = '1MB';
 SET pgobjstore.part_size = '2GB';
+\set VERBOSITY default
 SET pgobjstore.max_workers = 7;
 SET pgobjstore.queue_size = 7;
 SET pgobjstore.partsize = '8MB';
 
 -- First contact: a table goes and comes back.
+-- What an earlier run left.
+COPY (SELECT) TO PROGRAM 'rm -rf pgobjstore/contrib_regression';
 CREATE TABLE first (id int PRIMARY KEY, name text NOT NULL, price numeric(8,2) DEFAULT 1.5);
 INSERT INTO first SELECT i, 'name ' || i, i / 3.0 FROM generate_series(1, 1000) i;
 SELECT objstore_push('first') AS job \gset
