@@ -43,6 +43,7 @@ CREATE TABLE objstore_job (
 	detail       text,
 	hint         text,
 	request_id   text,
+	engine       text,                   -- direct or copy: how rows became bytes
 	note         text                    -- what the user should know about how it ran
 );
 CREATE INDEX objstore_job_open ON objstore_job (owner, job_id) WHERE state IN ('queued', 'running');
@@ -67,6 +68,9 @@ CREATE FUNCTION objstore_progress(OUT job_id bigint, OUT pid int, OUT rows bigin
 	OUT stored_bytes bigint, OUT parts int, OUT percent numeric)
 RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME';
 
+COMMENT ON FUNCTION objstore_progress IS
+	'counters of the jobs that run now; the view objstore_jobs shows them with the rest';
+
 CREATE VIEW objstore_jobs WITH (security_barrier) AS
 SELECT j.job_id, j.kind, j.state, j.relation, j.server, j.path,
        pg_catalog.pg_get_userbyid(j.owner) AS owner,
@@ -84,7 +88,7 @@ SELECT j.job_id, j.kind, j.state, j.relation, j.server, j.path,
        END AS eta,
        j.sqlstate, j.message, j.detail, j.hint, j.request_id,
        coalesce(p.parts, j.parts) AS parts,
-       p.pid, j.note
+       p.pid, j.engine, j.note
 FROM objstore_job j
      LEFT JOIN objstore_progress() p ON p.job_id = j.job_id AND j.state = 'running'
 WHERE pg_catalog.pg_has_role(j.owner, 'USAGE')

@@ -7,10 +7,12 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "api/api_check.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "commands/trigger.h"
 #include "commands/dbcommands.h"
 #include "compat.h"
 #include "core/key.h"
@@ -18,14 +20,23 @@
 #include "job/enqueue.h"
 #include "job/job_table.h"
 #include "job/run.h"
+#include "job/shmem.h"
 #include "miscadmin.h"
 #include "store/store_options.h"
+#include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+
+void
+pgos_check_can_enqueue(const char *function)
+{
+	pgos_shmem_require();
+	PreventCommandIfReadOnly(function);
+}
 
 char *
 pgos_arg_text(FunctionCallInfo fcinfo, int arg)
@@ -172,6 +183,16 @@ pgos_check_select(Oid relid, List *columns)
 			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
 							errmsg("column \"%s\" of relation \"%s\" does not exist", name,
 								   get_rel_name(relid))));
+		if (get_attgenerated(relid, attno) != '\0' && get_rel_relkind(relid) == RELKIND_RELATION)
+			ereport(ERROR, (errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
+							errmsg("column \"%s\" is a generated column", name),
+							errdetail("Generated columns cannot be used in COPY.")));
+		for (int i = 0; i < foreach_current_index(lc); i++)
+		{
+			if (strcmp(list_nth(columns, i), name) == 0)
+				ereport(ERROR, (errcode(ERRCODE_DUPLICATE_COLUMN),
+								errmsg("column \"%s\" specified more than once", name)));
+		}
 	}
 	if (pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK)
 		return;
@@ -214,6 +235,26 @@ pgos_check_not_temporary(Oid relid)
 						errmsg("\"%s\" is a temporary table", get_rel_name(relid)),
 						errdetail("Jobs run in other sessions, which do not see it."),
 						errhint("Use an ordinary or unlogged table.")));
+}
+
+void
+pgos_check_target(Oid relid)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+	char		relkind = rel->rd_rel->relkind;
+	bool		usable = relkind == RELKIND_RELATION || relkind == RELKIND_PARTITIONED_TABLE ||
+		relkind == RELKIND_FOREIGN_TABLE ||
+		(relkind == RELKIND_VIEW && rel->trigdesc != NULL && rel->trigdesc->trig_insert_instead_row);
+
+	if (!usable)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot pull into \"%s\"", RelationGetRelationName(rel)),
+				 relkind == RELKIND_VIEW
+					 ? errdetail("It is a view without an INSTEAD OF INSERT trigger.")
+					 : errdetail("It is no table, partitioned table, foreign table or view.")));
+	relation_close(rel, AccessShareLock);
+	pgos_check_not_temporary(relid);
 }
 
 int64

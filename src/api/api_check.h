@@ -13,6 +13,9 @@
 #include "foreign/foreign.h"
 #include "job/job.h"
 
+/* The first thing to call: the library is preloaded, the transaction may write. */
+extern void pgos_check_can_enqueue(const char *function);
+
 /* A text argument; NULL for null.  pgos_arg_word(): one that must not be null. */
 extern char *pgos_arg_text(FunctionCallInfo fcinfo, int arg);
 extern char *pgos_arg_word(FunctionCallInfo fcinfo, int arg, const char *name);
@@ -29,6 +32,8 @@ extern void pgos_check_path(const char *path);
 /* The columns (NIL: all) exist and may be read. */
 extern void pgos_check_select(Oid relid, List *columns);
 extern void pgos_check_not_temporary(Oid relid);
+/* A relation that rows can be pulled into: table, partitioned or foreign table, view with an INSTEAD OF trigger. */
+extern void pgos_check_target(Oid relid);
 
 extern char *pgos_qualified_name(const char *schema, const char *table);
 

@@ -77,7 +77,7 @@ objstore_push(PG_FUNCTION_ARGS)
 	char	   *table;
 	char		relkind;
 
-	pgos_shmem_require();
+	pgos_check_can_enqueue("objstore_push()");
 	if (PG_ARGISNULL(PUSH_RELATION))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 						errmsg("argument \"relation\" must not be null")));
@@ -186,7 +186,7 @@ objstore_pull(PG_FUNCTION_ARGS)
 	PgosSpec   *spec;
 	char	   *word;
 
-	pgos_shmem_require();
+	pgos_check_can_enqueue("objstore_pull()");
 	job.kind = PGOS_JOB_PULL;
 	words.mode = pgos_arg_word(fcinfo, PULL_MODE, "mode");
 	words.format = pgos_arg_text(fcinfo, PULL_FORMAT);
@@ -214,7 +214,7 @@ objstore_pull(PG_FUNCTION_ARGS)
 					(errcode(ERRCODE_DUPLICATE_TABLE),
 					 errmsg("relation %s exists already", job.relation),
 					 errhint("Use mode => 'append' or mode => 'replace', or another name.")));
-		pgos_check_not_temporary(job.relid);
+		pgos_check_target(job.relid);
 		if (pg_class_aclcheck(job.relid, GetUserId(), ACL_INSERT) != ACLCHECK_OK &&
 			pg_attribute_aclcheck_all(job.relid, GetUserId(), ACL_INSERT, ACLMASK_ANY) != ACLCHECK_OK)
 			ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

@@ -24,6 +24,8 @@
 
 /* Longest sleep between two looks at the row: a safety net, the broadcast comes at once. */
 #define PGOS_WAIT_LOOK_MS 1000
+/* How long objstore_cancel() looks for the worker of a running job. */
+#define PGOS_CANCEL_LOOK_MS 3000
 
 /* Owner and state of a job that the caller may see; to others it does not exist. */
 static Oid
@@ -134,6 +136,64 @@ objstore_wait(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(row);
 }
 
+/* Signals the worker that runs the job; false if none does. */
+static bool
+pgos_cancel_running(int64 job_id)
+{
+	bool		found = false;
+
+	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < pgos_shared->slot_count && !found; i++)
+	{
+		PgosSlot   *slot = &pgos_shared->slots[i];
+
+		if (slot->state == PGOS_SLOT_BUSY && slot->database == MyDatabaseId && slot->job_id == job_id)
+		{
+			slot->cancel = true;
+			found = kill(slot->pid, SIGINT) == 0;
+		}
+	}
+	LWLockRelease(pgos_shared->lock);
+	return found;
+}
+
+/*
+ * Cancels the job, waiting or running; false if it has ended.  Between its claim and the moment when its worker
+ * shows it, a job is neither: look again then.
+ */
+static bool
+pgos_cancel(int64 job_id)
+{
+	static uint32 wait_event = 0;
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PGOS_CANCEL_LOOK_MS);
+
+	for (;;)
+	{
+		char	   *state;
+
+		(void) pgos_job_of_caller(job_id, &state);
+		if (pgos_state_is_final(state))
+			return false;
+		if (pgos_job_cancel_waiting(job_id))
+		{
+			ConditionVariableBroadcast(&pgos_shared->job_ended);
+			return true;
+		}
+		if (pgos_cancel_running(job_id))
+			return true;
+		if (GetCurrentTimestamp() > deadline)
+			ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
+							errmsg("could not cancel job " INT64_FORMAT, job_id),
+							errdetail("No worker runs it at the moment, and it is not waiting either: its "
+									  "worker has ended, and it is about to be put back."),
+							errhint("Try again.")));
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10,
+						 PGOS_COMPAT_WAIT_EVENT(wait_event, "ObjstoreCancelJob"));
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
 PG_FUNCTION_INFO_V1(objstore_cancel);
 
 Datum
@@ -142,7 +202,6 @@ objstore_cancel(PG_FUNCTION_ARGS)
 	int64		job_id = PG_GETARG_INT64(0);
 	char	   *state;
 	Oid			owner;
-	bool		cancelled = false;
 
 	pgos_shmem_require();
 	owner = pgos_job_of_caller(job_id, &state);
@@ -156,27 +215,7 @@ objstore_cancel(PG_FUNCTION_ARGS)
 	if (superuser_arg(owner) && !superuser())
 		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 						errmsg("must be a superuser to cancel a job of a superuser")));
-	if (pgos_state_is_final(state))
-		PG_RETURN_BOOL(false);
-	if (pgos_job_cancel_waiting(job_id))
-	{
-		ConditionVariableBroadcast(&pgos_shared->job_ended);
-		PG_RETURN_BOOL(true);
-	}
-	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < pgos_shared->slot_count; i++)
-	{
-		PgosSlot   *slot = &pgos_shared->slots[i];
-
-		if (slot->state == PGOS_SLOT_BUSY && slot->database == MyDatabaseId && slot->job_id == job_id)
-		{
-			slot->cancel = true;
-			cancelled = kill(slot->pid, SIGINT) == 0;
-			break;
-		}
-	}
-	LWLockRelease(pgos_shared->lock);
-	PG_RETURN_BOOL(cancelled);
+	PG_RETURN_BOOL(pgos_cancel(job_id));
 }
 
 typedef struct PgosProgressSum

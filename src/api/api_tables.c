@@ -153,7 +153,7 @@ objstore_push_tables(PG_FUNCTION_ARGS)
 	ForeignServer *server;
 	ListCell   *lc;
 
-	pgos_shmem_require();
+	pgos_check_can_enqueue("objstore_push_tables()");
 	job.kind = PGOS_JOB_PUSH_TABLES;
 	words.format = pgos_arg_word(fcinfo, PUSH_FORMAT, "format");
 	words.compression = pgos_arg_word(fcinfo, PUSH_COMPRESSION, "compression");
@@ -257,7 +257,7 @@ objstore_pull_tables(PG_FUNCTION_ARGS)
 	PgosJob		job = {0};
 	ForeignServer *server;
 
-	pgos_shmem_require();
+	pgos_check_can_enqueue("objstore_pull_tables()");
 	job.kind = PGOS_JOB_PULL_TABLES;
 	words.mode = pgos_arg_word(fcinfo, PULL_MODE, "mode");
 	words.options = PG_ARGISNULL(PULL_OPTIONS) ? NULL : PG_GETARG_JSONB_P(PULL_OPTIONS);

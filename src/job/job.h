@@ -112,6 +112,7 @@ typedef struct PgosJobResult
 	int64		stored_bytes;
 	int			parts;
 	List	   *objects;		/* of PgosJobObject */
+	const char *engine;			/* "direct" or "copy": how rows became bytes */
 	char	   *note;			/* what the user should know about how it ran, or NULL */
 } PgosJobResult;
 

@@ -342,14 +342,14 @@ pgos_job_finish(const PgosJob *job, const PgosJobResult *result)
 {
 	static PgosStatement statement = {
 		"UPDATE %s.objstore_job SET state = 'done', finished_at = clock_timestamp(), path = $2, "
-		"rows = $3, raw_bytes = $4, stored_bytes = $5, objects = $6, parts = $7, note = $8, "
+		"rows = $3, raw_bytes = $4, stored_bytes = $5, objects = $6, parts = $7, note = $8, engine = $9, "
 		"sqlstate = NULL, message = NULL, detail = NULL, hint = NULL, request_id = NULL "
 		"WHERE job_id = $1",
-		8,
-		{INT8OID, TEXTOID, INT8OID, INT8OID, INT8OID, INT4OID, INT4OID, TEXTOID}};
+		9,
+		{INT8OID, TEXTOID, INT8OID, INT8OID, INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID}};
 	PgosTableState state;
-	Datum		values[8];
-	char		nulls[8];
+	Datum		values[9];
+	char		nulls[9];
 
 	memset(nulls, ' ', sizeof(nulls));
 	values[0] = Int64GetDatum(job->job_id);
@@ -360,6 +360,7 @@ pgos_job_finish(const PgosJob *job, const PgosJobResult *result)
 	values[5] = Int32GetDatum(list_length(result->objects));
 	values[6] = Int32GetDatum(result->parts);
 	values[7] = pgos_text_or_null(result->note, &nulls[7]);
+	values[8] = pgos_text_or_null(result->engine, &nulls[8]);
 	pgos_table_enter(&state);
 	if (pgos_table_execute(&state, &statement, values, nulls, SPI_OK_UPDATE) != 1)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),

@@ -13,6 +13,7 @@
 #include "job/push_internal.h"
 #include "stream/upload.h"
 #include "stream/zstd_sink.h"
+#include "utils/memutils.h"
 
 static void
 pgos_push_tick(int64 rows, void *arg)
@@ -144,12 +145,23 @@ pgos_push_end_object(PgosPush *push)
 static int64
 pgos_push_copy_rows(PgosPush *push, Oid relid, List *columns, const PgosBlockRange *range)
 {
-	int64		rows =
-		pgos_copy_to(relid, columns, push->copy_options, range, push->head, pgos_push_tick, push).rows;
+	PgosJobResult *result = &push->run->result;
+	PgosCopyToResult copied =
+		pgos_copy_to(relid, columns, push->copy_options, range, push->head, pgos_push_tick, push);
 
-	push->current->object->rows += rows;
-	push->rows += rows;
-	return rows;
+	/* of many relations one that took the slower way is what the user should hear of */
+	if (copied.engine != PGOS_ENGINE_DIRECT)
+	{
+		if (result->note == NULL && copied.reason != NULL)
+			result->note = MemoryContextStrdup(push->run->context,
+											   psprintf("engine copy: %s", copied.reason));
+		result->engine = "copy";
+	}
+	else if (result->engine == NULL)
+		result->engine = "direct";
+	push->current->object->rows += copied.rows;
+	push->rows += copied.rows;
+	return copied.rows;
 }
 
 PgosJobObject *

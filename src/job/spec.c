@@ -76,7 +76,9 @@ pgos_spec_number(const char *name, const JsonbValue *value, int unit, int64 min,
 		text = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value->val.numeric)));
 	else if (value->type == jbvString)
 		text = pnstrdup(value->val.string.val, value->val.string.len);
-	if (text == NULL || !parse_int(text, &number, unit, &hint))
+	/* parse_int() would round */
+	if (text == NULL || (unit == 0 && strpbrk(text, ".eE") != NULL) ||
+		!parse_int(text, &number, unit, &hint))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("invalid value for option \"%s\"%s%s%s", name, text ? ": \"" : "",
 							   text ? text : "", text ? "\"" : ""),

@@ -171,12 +171,13 @@ pgos_upload_drain(PgosSink *sink)
 
 	if (pgos_upload_grow(up))
 		return;
-	pgos_upload_send_part(up);
-	next_size = pgos_part_plan_size(&up->plan, up->part_no, up->base.raw_bytes);
-	allowed = pgos_part_plan_in_flight(&up->plan, up->concurrency, next_size);
 	pgos_store_wait(up->store, 0);
-	while (pgos_upload_reap(up) > allowed)
+	/* as many on the wire as were asked for, and no more */
+	next_size = (int64) up->base.len;
+	allowed = pgos_part_plan_in_flight(&up->plan, up->concurrency, next_size);
+	while (pgos_upload_reap(up) >= allowed)
 		pgos_store_wait(up->store, -1);
+	pgos_upload_send_part(up);
 	for (int i = 0; i <= up->concurrency; i++)
 	{
 		if (up->parts[i].request == NULL)

@@ -67,7 +67,7 @@ BEGIN
 		INSERT INTO %I
 		SELECT i, timestamptz '2024-01-01 00:00:00+00' + i * interval '1.7 seconds', jsonb_build_object(
 			'event', (ARRAY['order.created', 'order.paid', 'order.shipped', 'order.returned'])[1 + bench.r(i, 40, 4)],
-			'request_id', md5(i::text), 'tenant', 'customer-' || bench.r(i, 41, 500),
+			'request_id', md5(i::text), 'trace_id', md5(i || 'trace'), 'tenant', 'customer-' || bench.r(i, 41, 500),
 			'user', jsonb_build_object('id', bench.r(i, 42, 100000), 'name', 'User ' || bench.r(i, 42, 100000),
 				'email', 'user' || bench.r(i, 42, 100000) || '@example.com', 'active', bench.r(i, 43, 10) > 0,
 				'roles', '["buyer", "reviewer"]'::jsonb),
@@ -75,11 +75,12 @@ BEGIN
 				'Turin', 'Aarhus'])[1 + bench.r(i, 44, 6)], 'zip', lpad(bench.r(i, 45, 99999)::text, 5, '0'), 'country', null),
 			'items', (SELECT jsonb_agg(jsonb_build_object('sku', 'SKU-' || lpad(bench.r(i * 8 + k, 46, 20000)::text, 6, '0'),
 				'quantity', 1 + bench.r(i * 8 + k, 47, 5), 'price', bench.r(i * 8 + k, 48, 50000) / 100.0,
-				'discount', bench.r(i * 8 + k, 49, 4) * 0.05, 'in_stock', bench.r(i * 8 + k, 50, 5) > 0))
+				'in_stock', bench.r(i * 8 + k, 50, 5) > 0))
 				FROM generate_series(1, 4) k),
 			'notes', jsonb_build_array(s1.s, s2.s), 'total', bench.r(i, 51, 200000) / 100.0, 'currency', 'EUR',
 			'client', jsonb_build_object('ip', '10.' || bench.r(i, 52, 256) || '.' || bench.r(i, 53, 256) || '.7',
-				'agent', 'Mozilla/5.0 (X11; Linux x86_64; rv:' || 90 + bench.r(i, 54, 30) || '.0) Gecko/20100101'))
+				'agent', 'shop/' || bench.r(i, 54, 30) || '.0'),
+			'session', md5(i || 'session')::uuid, 'signature', encode(sha256(i::text::bytea), 'hex'))
 		FROM generate_series(1, %s) i
 		JOIN bench.sentence s1 ON s1.id = bench.r(i, 55, 300000)
 		JOIN bench.sentence s2 ON s2.id = bench.r(i, 56, 300000)$sql$, name, docs);
