@@ -24,8 +24,32 @@ EXTRA_CLEAN = src/*.gcda src/*/*.gcda
 PG_CONFIG ?= pg_config
 # Inlining by the JIT has no use for code that runs once per job.
 override with_llvm = no
+# PGXS has a target "check" of its own, which only says that it is not supported.
+ifeq (,$(filter check,$(MAKECMDGOALS)))
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 override with_llvm = no
-
 $(OBJS): $(ALL_HEADERS)
+endif
+
+.PHONY: check-unit check lint format bench check-identity
+
+check-unit:
+	$(MAKE) -C test/unit check
+
+# All of the tests, servers included; as root, because it installs what it needs.
+check:
+	test/check
+
+lint:
+	test/lint
+
+format:
+	clang-format -i $(wildcard src/*.[ch] src/*/*.[ch] test/unit/*.[ch])
+
+bench:
+	test/bench/run $(SCALE)
+
+# Random tables until SECONDS have passed (default: an hour): the direct encoder writes the bytes of COPY.
+check-identity:
+	test/identity $(SECONDS)
