@@ -194,6 +194,10 @@ pgos_check_select(Oid relid, List *columns)
 								errmsg("column \"%s\" specified more than once", name)));
 		}
 	}
+	if (pgos_compat_namespace_aclcheck(get_rel_namespace(relid), GetUserId(), ACL_USAGE) !=
+		ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA,
+					   get_namespace_name(get_rel_namespace(relid)));
 	if (pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK)
 		return;
 	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));

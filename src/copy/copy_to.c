@@ -17,6 +17,7 @@
 
 #include "access/table.h"
 #include "catalog/pg_class.h"
+#include "compat.h"
 #include "copy/copy_options.h"
 #include "copy/copy_stream.h"
 #include "copy/copy_to_direct.h"
@@ -26,6 +27,7 @@
 #include "parser/parser.h"
 #include "tcop/dest.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -210,6 +212,12 @@ pgos_copy_to(Oid relid, List *columns, List *options, const PgosBlockRange *rang
 	PgosCopyToResult result = {0};
 	char	   *sql = NULL;
 	int			guc_level;
+
+	/* a statement names the relation, and finds it only through a schema that the role may use */
+	if (pgos_compat_namespace_aclcheck(RelationGetNamespace(rel), GetUserId(), ACL_USAGE) !=
+		ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA,
+					   get_namespace_name(RelationGetNamespace(rel)));
 
 	/*
 	 * A table with policies becomes a query in COPY, too, but one for all its columns: with the generated ones,
