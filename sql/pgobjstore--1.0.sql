@@ -44,7 +44,8 @@ CREATE TABLE objstore_job (
 	hint         text,
 	request_id   text,
 	engine       text,                   -- direct or copy: how rows became bytes
-	note         text                    -- what the user should know about how it ran
+	note         text,                   -- what the user should know about how it ran
+	rejects      bigint                  -- rows that a pull left out
 );
 CREATE INDEX objstore_job_open ON objstore_job (owner, job_id) WHERE state IN ('queued', 'running');
 
@@ -61,7 +62,24 @@ CREATE TABLE objstore_object (
 	PRIMARY KEY (job_id, number)
 );
 
-REVOKE ALL ON objstore_job, objstore_object, objstore_job_id_seq FROM PUBLIC;
+-- Which objects a relation has been loaded from (option skip_loaded).
+CREATE INDEX objstore_object_url ON objstore_object USING hash (url);
+
+-- Rows that pulls with on_error => 'skip' left out.
+CREATE TABLE objstore_reject (
+	job_id      bigint NOT NULL REFERENCES objstore_job ON DELETE CASCADE,
+	number      bigint NOT NULL,
+	url         text NOT NULL,
+	line        bigint NOT NULL,         -- where the row ends in the object
+	column_name text,
+	sqlstate    text NOT NULL,
+	message     text NOT NULL,
+	detail      text,
+	raw_line    text NOT NULL,           -- cut after 8 kB
+	PRIMARY KEY (job_id, number)
+);
+
+REVOKE ALL ON objstore_job, objstore_object, objstore_reject, objstore_job_id_seq FROM PUBLIC;
 
 -- What the workers of this database are doing now, for jobs that the caller may see.
 CREATE FUNCTION objstore_progress(OUT job_id bigint, OUT pid int, OUT rows bigint, OUT raw_bytes bigint,
@@ -88,7 +106,7 @@ SELECT j.job_id, j.kind, j.state, j.relation, j.server, j.path,
        END AS eta,
        j.sqlstate, j.message, j.detail, j.hint, j.request_id,
        coalesce(p.parts, j.parts) AS parts,
-       p.pid, j.engine, j.note
+       p.pid, j.engine, j.note, j.rejects
 FROM objstore_job j
      LEFT JOIN objstore_progress() p ON p.job_id = j.job_id AND j.state = 'running'
 WHERE pg_catalog.pg_has_role(j.owner, 'USAGE')
@@ -103,7 +121,14 @@ WHERE pg_catalog.pg_has_role(j.owner, 'USAGE')
    OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE');
 COMMENT ON VIEW objstore_objects IS 'objects that the jobs of pgobjstore wrote or read';
 
-GRANT SELECT ON objstore_jobs, objstore_objects TO PUBLIC;
+-- The lines are data of the table: for members of the job's role alone.
+CREATE VIEW objstore_rejects WITH (security_barrier) AS
+SELECT r.job_id, r.url AS object, r.line, r.column_name, r.sqlstate, r.message, r.detail, r.raw_line
+FROM objstore_reject r JOIN objstore_job j ON j.job_id = r.job_id
+WHERE pg_catalog.pg_has_role(j.owner, 'USAGE');
+COMMENT ON VIEW objstore_rejects IS 'rows that pulls with on_error => ''skip'' left out, and why';
+
+GRANT SELECT ON objstore_jobs, objstore_objects, objstore_rejects TO PUBLIC;
 
 ---------------------------------------------------------------- functions
 
@@ -118,6 +143,11 @@ CREATE FUNCTION objstore_pull(relation text, server name = NULL, path text = NUL
 	on_conflict text = 'error', on_error text = 'stop', parallel int = NULL, options jsonb = '{}')
 RETURNS bigint LANGUAGE c AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION objstore_pull IS 'import a dataset or object into a table: enqueues a job, returns its id';
+
+-- For the INSERT of a running pull alone.
+CREATE FUNCTION objstore_source_rows(anyelement)
+RETURNS SETOF anyelement LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION objstore_source_rows IS 'internal: rows of the object that a pull is loading';
 
 CREATE FUNCTION objstore_wait(job bigint, timeout interval = NULL)
 RETURNS objstore_jobs LANGUAGE c AS 'MODULE_PATHNAME';

@@ -20,6 +20,11 @@
 #error "pgobjstore needs PostgreSQL 15 or later"
 #endif
 
+/* 18 has pg_noreturn, which stands before the declaration, and the other no more. */
+#ifndef pg_attribute_noreturn
+#define pg_attribute_noreturn() __attribute__((noreturn))
+#endif
+
 /* 16: object_aclcheck() replaced the functions for each kind of object. */
 #if PG_VERSION_NUM >= 160000
 #include "catalog/pg_database.h"
@@ -105,6 +110,37 @@ pgos_compat_check_select(Relation rel, Bitmapset *columns)
 #else
 #define PGOS_COMPAT_CONNECT_FLAGS 0
 #define PGOS_COMPAT_NOLOGIN_WORKS false
+#endif
+
+/* 16: COPY FROM knows DEFAULT, and inserts into foreign tables in groups, of which it knows no line. */
+#if PG_VERSION_NUM >= 160000
+#define PGOS_COMPAT_COPY_FROM_OPTIONS "default",
+#define PGOS_COMPAT_COPY_NO_LINE(cstate) ((cstate)->relname_only)
+#else
+#define PGOS_COMPAT_COPY_FROM_OPTIONS
+#define PGOS_COMPAT_COPY_NO_LINE(cstate) false
+#endif
+
+/* 17: FORCE_NULL * and FORCE_NOT_NULL *. */
+#define PGOS_COMPAT_COPY_FORCE_ALL (PG_VERSION_NUM >= 170000)
+
+/* 18: "\." alone on a line is data in csv. */
+#define PGOS_COMPAT_COPY_CSV_MARKER (PG_VERSION_NUM < 180000)
+
+/* 18: a primary key may be asked for even if it is deferrable, which is no key for ON CONFLICT. */
+#if PG_VERSION_NUM >= 180000
+#define pgos_compat_primary_key(rel) RelationGetPrimaryKeyIndex(rel, false)
+#else
+#define pgos_compat_primary_key(rel) RelationGetPrimaryKeyIndex(rel)
+#endif
+
+/* 19: pg_plan_query() has one argument more; a descriptor that was made by hand must be finished. */
+#if PG_VERSION_NUM >= 190000
+#define pgos_compat_plan_query(query, sql) pg_plan_query(query, sql, 0, NULL, NULL)
+#define pgos_compat_tupledesc_finalize(desc) TupleDescFinalize(desc)
+#else
+#define pgos_compat_plan_query(query, sql) pg_plan_query(query, sql, 0, NULL)
+#define pgos_compat_tupledesc_finalize(desc) ((void) (desc))
 #endif
 
 /* 18: generated columns that are computed when they are read. */

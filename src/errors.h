@@ -13,6 +13,8 @@
 
 #include "postgres.h"
 
+#include "compat.h"
+
 typedef struct PgosFailure
 {
 	int			sqlstate;		/* MAKE_SQLSTATE() code; 0 while there is no failure */

@@ -197,17 +197,13 @@ end_processes()
 	done
 	for round in QUIT KILL KILL
 	do
-		found=''
-		for link in /proc/[0-9]*/cwd
-		do
-			case $(readlink "$link" 2>/dev/null)/ in
-				"$dir"/?*)
-					link=${link%/cwd}
-					kill -$round "${link#/proc/}" 2>/dev/null && found=1
-					;;
-			esac
-		done
+		found=$(find /proc -maxdepth 2 -path '/proc/[0-9]*/cwd' -lname "$dir/*" 2>/dev/null)
 		[ -n "$found" ] || break
+		for link in $found
+		do
+			link=${link%/cwd}
+			kill -$round "${link#/proc/}" 2>/dev/null
+		done
 		sleep 0.5
 	done
 }

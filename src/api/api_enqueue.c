@@ -178,13 +178,10 @@ PG_FUNCTION_INFO_V1(objstore_pull);
 Datum
 objstore_pull(PG_FUNCTION_ARGS)
 {
-	static const char *const conflicts[] = {"error", NULL};
-	static const char *const errors[] = {"stop", NULL};
 	PgosSpecWords words = {0};
 	PgosJob		job = {0};
 	ForeignServer *server;
 	PgosSpec   *spec;
-	char	   *word;
 
 	pgos_check_can_enqueue("objstore_pull()");
 	job.kind = PGOS_JOB_PULL;
@@ -194,17 +191,8 @@ objstore_pull(PG_FUNCTION_ARGS)
 	words.columns = pgos_arg_names(fcinfo, PULL_COLUMNS);
 	words.options = PG_ARGISNULL(PULL_OPTIONS) ? NULL : PG_GETARG_JSONB_P(PULL_OPTIONS);
 	pgos_check_parallel(fcinfo, PULL_PARALLEL);
-	word = pgos_arg_word(fcinfo, PULL_ON_CONFLICT, "on_conflict");
-	if (strcmp(word, conflicts[0]) != 0)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("on_conflict => '%s' is not supported in this version", word),
-						errdetail("Valid values are: %s.", pgos_join_words(conflicts))));
-	word = pgos_arg_word(fcinfo, PULL_ON_ERROR, "on_error");
-	if (strcmp(word, errors[0]) != 0)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("on_error => '%s' is not supported in this version", word),
-						errdetail("Valid values are: %s.", pgos_join_words(errors))));
-
+	words.on_conflict = pgos_arg_word(fcinfo, PULL_ON_CONFLICT, "on_conflict");
+	words.on_error = pgos_arg_word(fcinfo, PULL_ON_ERROR, "on_error");
 	pgos_pull_target(pgos_arg_word(fcinfo, PULL_RELATION, "relation"), &job, &words);
 	spec = pgos_spec_parse(PGOS_JOB_PULL, &words);
 	if (OidIsValid(job.relid))

@@ -8,6 +8,7 @@
 
 #include "commands/copy.h"
 #include "commands/defrem.h"
+#include "compat.h"
 #include "copy/copy_options.h"
 #include "mb/pg_wchar.h"
 #include "nodes/makefuncs.h"
@@ -20,9 +21,8 @@ const char *const pgos_copy_to_options[] = {
 };
 
 const char *const pgos_copy_from_options[] = {
-	"header", "delimiter",	"null",			  "quote",
-	"escape", "force_null", "force_not_null", "encoding",
-	NULL,
+	"header",	  "delimiter",		"null",		"quote",  "escape",
+	"force_null", "force_not_null", "encoding", "freeze", PGOS_COMPAT_COPY_FROM_OPTIONS NULL,
 };
 
 static bool
@@ -48,8 +48,13 @@ pgos_copy_option_value(const char *name, const JsonbValue *value)
 			{
 				char	   *text = pnstrdup(value->val.string.val, value->val.string.len);
 
-				if (strcmp(name, "force_quote") == 0 && strcmp(text, "*") == 0)
+				if (strcmp(text, "*") == 0 &&
+					(strcmp(name, "force_quote") == 0 ||
+					 (strncmp(name, "force_", 6) == 0 && PGOS_COMPAT_COPY_FORCE_ALL)))
 					return (Node *) makeNode(A_Star);
+				/* the header line is there; what it is good for is the loader's business */
+				if (strcmp(name, "header") == 0 && strcmp(text, "map") == 0)
+					return (Node *) makeString("true");
 				return (Node *) makeString(text);
 			}
 		case jbvNumeric:
@@ -127,6 +132,16 @@ pgos_copy_options_build(bool is_from, PgosFormat format, Jsonb *options)
 										 -1));
 	ProcessCopyOptions(NULL, NULL, is_from, list);
 	return list;
+}
+
+PgosFormat
+pgos_copy_options_format(List *options)
+{
+	const char *name = strVal(linitial_node(DefElem, options)->arg);
+
+	return strcmp(name, "binary") == 0 ? PGOS_FORMAT_BINARY
+		: strcmp(name, "text") == 0	   ? PGOS_FORMAT_TEXT
+									   : PGOS_FORMAT_CSV;
 }
 
 bool

@@ -27,7 +27,8 @@ extern const char *const pgos_copy_from_options[];
  */
 extern List *pgos_copy_options_build(bool is_from, PgosFormat format, Jsonb *options);
 
-/* Whether the list has a header line; the name of its encoding. */
+/* The list's format; whether it has a header line; the name of its encoding. */
+extern PgosFormat pgos_copy_options_format(List *options);
 extern bool pgos_copy_options_header(List *options);
 extern const char *pgos_copy_options_encoding(List *options);
 

@@ -51,13 +51,16 @@ extern PgosCopyToResult pgos_copy_to(Oid relid, List *columns, List *options,
 									 PgosCopyTick tick, void *arg);
 
 /*
- * Raises unless the current user may COPY FROM into these columns of the relation now (privileges, row-level
- * security, read-only transaction).
+ * Raises unless the current user may COPY FROM into these columns of the relation now (privileges, read-only
+ * transaction).  Row-level security is not looked at: COPY FROM does not apply it.
  */
 extern void pgos_copy_from_check(Relation rel, List *columns);
 
-/* COPY relation (columns) FROM source, to its end.  freeze: the relation is new in this subtransaction. */
-extern int64 pgos_copy_from(Relation rel, List *columns, List *options, bool freeze,
+/*
+ * Loads what a push wrote, to the end of the source: COPY relation (columns) FROM source, in the plainest way that
+ * copy_load.h has.  url: for messages; freeze: the relation is new in this subtransaction.
+ */
+extern int64 pgos_copy_from(Relation rel, List *columns, List *options, bool freeze, const char *url,
 							PgosSource *source, PgosCopyTick tick, void *arg);
 
 /* Makes the list of String nodes that the parser's structures want out of a list of char *. */

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "copy/ddl_internal.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"

@@ -116,7 +116,7 @@ pgos_splitter_scan(PgosSplitter *splitter, const char *data, size_t size, bool a
 				return PGOS_SPLIT_RECORD;
 			}
 		}
-		else if (c == '\\' && (!splitter->csv || p == data))
+		else if (c == '\\' && (!splitter->csv || (p == data && !splitter->cut)))
 		{
 			/* the marker is two characters and a line end of one or two */
 			if (end - p < 4 && !at_end)
@@ -153,6 +153,7 @@ void
 pgos_splitter_next(PgosSplitter *splitter)
 {
 	splitter->scanned = 0;
+	splitter->cut = false;
 	splitter->in_quote = false;
 	splitter->newlines = 0;
 	splitter->first_line = 0;

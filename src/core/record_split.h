@@ -33,6 +33,7 @@ typedef struct PgosSplitter
 	PgosEol		eol;
 	/* of the record under way */
 	size_t		scanned;		/* bytes of it that have been looked at */
+	bool		cut;			/* its beginning is not in the data any more (set by the caller) */
 	bool		in_quote;
 	int			newlines;		/* line ends inside of quotes, counted as COPY counts them */
 	size_t		first_line;		/* bytes up to and with the first line end inside of quotes, or 0 */

@@ -21,6 +21,7 @@
 
 #include "postgres.h"
 
+#include "copy/copy_load.h"
 #include "core/format.h"
 #include "nodes/pg_list.h"
 #include "utils/jsonb.h"
@@ -67,6 +68,11 @@ typedef struct PgosSpec
 	int			concurrency;	/* 0: the store's */
 	int64		frame_size;		/* bytes */
 	Jsonb	   *options;
+	/* pull */
+	PgosLoadSpec load;
+	int64		reject_limit;	/* rows, -1: none */
+	double		reject_percent; /* of the rows, -1: none */
+	bool		skip_loaded;	/* leave out objects that were loaded before */
 	/* for a pull into a relation that does not exist yet */
 	char	   *schema;
 	char	   *table;
@@ -112,6 +118,8 @@ typedef struct PgosJobResult
 	int64		stored_bytes;
 	int			parts;
 	List	   *objects;		/* of PgosJobObject */
+	int64		rejects;		/* rows left out, -1: rows are never left out */
+	Oid			relid;			/* that was loaded, if the job did not know it; else InvalidOid */
 	const char *engine;			/* "direct" or "copy": how rows became bytes */
 	char	   *note;			/* what the user should know about how it ran, or NULL */
 } PgosJobResult;

@@ -8,70 +8,19 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
-#include "catalog/indexing.h"
-#include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "extension.h"
 #include "job/job_table.h"
+#include "job/job_table_internal.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
-
-#define PGOS_MAX_ARGS 16
-
-/* A statement with one %s or more for the schema, prepared at its first use. */
-typedef struct PgosStatement
-{
-	const char *sql;
-	int			nargs;
-	Oid			types[PGOS_MAX_ARGS];
-	SPIPlanPtr	plan;
-	Oid			schema;			/* that the plan was made for */
-} PgosStatement;
-
-typedef struct PgosTableState
-{
-	Oid			schema;
-	Oid			owner;
-	Oid			saved_user;
-	int			saved_context;
-	int			guc_level;
-} PgosTableState;
-
-static bool
-pgos_extension_lookup(Oid *schema, Oid *owner)
-{
-	Relation	rel = table_open(ExtensionRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	bool		found = false;
-
-	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
-				CStringGetDatum("pgobjstore"));
-	scan = systable_beginscan(rel, ExtensionNameIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-	{
-		Form_pg_extension form = (Form_pg_extension) GETSTRUCT(tuple);
-
-		*schema = form->extnamespace;
-		*owner = form->extowner;
-		found = true;
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return found;
-}
 
 void
 pgos_job_begin_bookkeeping(void)
@@ -94,8 +43,7 @@ pgos_job_tables_exist(void)
 	return pgos_extension_lookup(&schema, &owner);
 }
 
-/* Becomes the extension's owner until pgos_table_leave(); an error in between is undone by the abort. */
-static void
+void
 pgos_table_enter(PgosTableState *state)
 {
 	if (!pgos_extension_lookup(&state->schema, &state->owner))
@@ -113,7 +61,7 @@ pgos_table_enter(PgosTableState *state)
 		elog(ERROR, "SPI_connect failed");
 }
 
-static void
+void
 pgos_table_leave(PgosTableState *state)
 {
 	SPI_finish();
@@ -143,7 +91,7 @@ pgos_statement_text(const char *sql, Oid schema)
 	return buf.data;
 }
 
-static int
+int
 pgos_table_execute(PgosTableState *state, PgosStatement *statement, Datum *values, const char *nulls,
 				   int expected)
 {
@@ -169,7 +117,7 @@ pgos_table_execute(PgosTableState *state, PgosStatement *statement, Datum *value
 	return (int) SPI_processed;
 }
 
-static Datum
+Datum
 pgos_text_or_null(const char *text, char *null)
 {
 	*null = text == NULL ? 'n' : ' ';
@@ -343,13 +291,15 @@ pgos_job_finish(const PgosJob *job, const PgosJobResult *result)
 	static PgosStatement statement = {
 		"UPDATE %s.objstore_job SET state = 'done', finished_at = clock_timestamp(), path = $2, "
 		"rows = $3, raw_bytes = $4, stored_bytes = $5, objects = $6, parts = $7, note = $8, engine = $9, "
+		"rejects = $10, relid = CASE WHEN $11 = 0 THEN relid ELSE $11 END, "
 		"sqlstate = NULL, message = NULL, detail = NULL, hint = NULL, request_id = NULL "
 		"WHERE job_id = $1",
-		9,
-		{INT8OID, TEXTOID, INT8OID, INT8OID, INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID}};
+		11,
+		{INT8OID, TEXTOID, INT8OID, INT8OID, INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, INT8OID,
+		 OIDOID}};
 	PgosTableState state;
-	Datum		values[9];
-	char		nulls[9];
+	Datum		values[11];
+	char		nulls[11];
 
 	memset(nulls, ' ', sizeof(nulls));
 	values[0] = Int64GetDatum(job->job_id);
@@ -361,6 +311,9 @@ pgos_job_finish(const PgosJob *job, const PgosJobResult *result)
 	values[6] = Int32GetDatum(result->parts);
 	values[7] = pgos_text_or_null(result->note, &nulls[7]);
 	values[8] = pgos_text_or_null(result->engine, &nulls[8]);
+	values[9] = Int64GetDatum(result->rejects);
+	nulls[9] = result->rejects < 0 || !OidIsValid(result->relid) ? 'n' : ' ';
+	values[10] = ObjectIdGetDatum(result->relid);
 	pgos_table_enter(&state);
 	if (pgos_table_execute(&state, &statement, values, nulls, SPI_OK_UPDATE) != 1)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),

@@ -51,4 +51,27 @@ extern void pgos_job_each_waiting(void (*callback) (Oid owner, int64 jobs));
 /* The row of view objstore_jobs as a composite datum, by the newest snapshot and with the caller's rights. */
 extern Datum pgos_job_view_row(int64 job_id, Oid function_oid);
 
+/* ---------------------------------------------------------------- pulls (job_table_pull.c) */
+
+/* A row that a pull left out, as it is shown: texts in the server's encoding. */
+typedef struct PgosRejectRow
+{
+	int64		number;			/* in the job */
+	char	   *url;
+	int64		line;
+	char	   *column;			/* or NULL */
+	int			sqlstate;
+	char	   *message;
+	char	   *detail;			/* or NULL */
+	char	   *raw_line;
+} PgosRejectRow;
+
+extern void pgos_job_insert_rejects(const PgosJob *job, List *rejects);
+
+/*
+ * Of the objects (PgosJobObject), those that no pull that is done has loaded into the relation: same url, same
+ * etag.  By the newest snapshot, if the transaction is read committed.
+ */
+extern List *pgos_job_not_loaded(Oid relid, List *objects);
+
 #endif

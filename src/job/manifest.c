@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "access/xlog.h"
 #include "copy/copy_options.h"
 #include "copy/ddl.h"

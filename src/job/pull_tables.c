@@ -255,7 +255,7 @@ pgos_pull_one_table(PgosPullTables *pull, PgosManifestTable *table, PgosSource *
 	if (pull->manifest->compression == PGOS_COMPRESSION_ZSTD)
 		source = pgos_zstd_source_new(slice, url);
 	freeze = created && rel->rd_rel->relkind == RELKIND_RELATION && table->bytes >= PGOS_FREEZE_BYTES;
-	rows = pgos_copy_from(rel, table->columns, pull->copy_options, freeze, source,
+	rows = pgos_copy_from(rel, table->columns, pull->copy_options, freeze, url, source,
 						  pgos_pull_tables_tick, pull);
 	if (pgos_source_read(source, &byte, 1) != 0)
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),

@@ -10,19 +10,23 @@
 #include "errors.h"
 #include "guc.h"
 #include "job/spec.h"
+#include "job/spec_internal.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/numeric.h"
 
 static const char *const pgos_formats[] = {"csv", "text", "binary", NULL};
-static const char *const pgos_compressions[] = {"none", "zstd", NULL};
+/* Both in the order of PgosCompression: what a push writes, what a pull reads. */
+static const char *const pgos_push_compressions[] = {"none", "zstd", NULL};
+static const char *const pgos_pull_compressions[] = {"none", "zstd", "gzip", "lz4", NULL};
 static const char *const pgos_if_exists[] = {"error", "replace", NULL};
 static const char *const pgos_modes[] = {"append", "replace", "create", NULL};
 
 static const char *const pgos_push_transfer_options[] = {
 	"level", "part_size", "concurrency", "frame_size", NULL,
 };
-static const char *const pgos_pull_transfer_options[] = {"part_size", "concurrency", NULL};
+static const char *const pgos_tables_transfer_options[] = {"part_size", "concurrency", NULL};
+static const char *const pgos_no_options[] = {NULL};
 
 /* In the order of PgosJobKind. */
 static const char *const pgos_job_kinds[] = {"push", "pull", "push_tables", "pull_tables", NULL};
@@ -45,8 +49,7 @@ pgos_job_kind_parse(const char *name)
 	elog(ERROR, "unknown kind of job \"%s\"", name);
 }
 
-/* Index of the word in the list; raises if it is not there. */
-static int
+int
 pgos_spec_word(const char *argument, const char *word, const char *const *list)
 {
 	const char *nearest;
@@ -64,8 +67,7 @@ pgos_spec_word(const char *argument, const char *word, const char *const *list)
 	return -1;
 }
 
-/* An option that is a whole number, written as number or string, with a unit if it has one. */
-static int64
+int64
 pgos_spec_number(const char *name, const JsonbValue *value, int unit, int64 min, int64 max)
 {
 	char	   *text = NULL;
@@ -105,11 +107,13 @@ pgos_spec_number(const char *name, const JsonbValue *value, int unit, int64 min,
 static void
 pgos_spec_options(PgosJobKind kind, Jsonb *options, PgosSpec *spec)
 {
-	const char *const *transfer =
-		pgos_job_kind_is_push(kind) ? pgos_push_transfer_options : pgos_pull_transfer_options;
-	const char *const *copy =
-		pgos_job_kind_is_push(kind) ? pgos_copy_to_options : pgos_copy_from_options;
-	const char *known[32];
+	const char *const *transfer = pgos_job_kind_is_push(kind) ? pgos_push_transfer_options
+		: kind == PGOS_JOB_PULL								  ? pgos_pull_options
+															  : pgos_tables_transfer_options;
+	const char *const *copy = pgos_job_kind_is_push(kind) ? pgos_copy_to_options
+		: kind == PGOS_JOB_PULL							  ? pgos_copy_from_options
+														  : pgos_no_options;
+	const char *known[48];
 	int			n = 0;
 	JsonbIterator *it;
 	JsonbValue	v;
@@ -153,6 +157,8 @@ pgos_spec_options(PgosJobKind kind, Jsonb *options, PgosSpec *spec)
 			spec->concurrency = (int) pgos_spec_number(name, &v, 0, 1, 64);
 		else if (strcmp(name, "frame_size") == 0)
 			spec->frame_size = 1024 * pgos_spec_number(name, &v, GUC_UNIT_KB, 64, 1024 * 1024);
+		else if (kind == PGOS_JOB_PULL)
+			pgos_spec_pull_option(spec, name, &v);
 	}
 }
 
@@ -184,8 +190,9 @@ pgos_spec_parse(PgosJobKind kind, const PgosSpecWords *words)
 	}
 	if (words->compression != NULL)
 	{
-		spec->compression =
-			(PgosCompression) pgos_spec_word("compression", words->compression, pgos_compressions);
+		spec->compression = (PgosCompression) pgos_spec_word(
+			"compression", words->compression,
+			pgos_job_kind_is_push(kind) ? pgos_push_compressions : pgos_pull_compressions);
 		spec->has_compression = true;
 	}
 	if (words->if_exists != NULL)
@@ -193,8 +200,11 @@ pgos_spec_parse(PgosJobKind kind, const PgosSpecWords *words)
 			(PgosIfExists) pgos_spec_word("if_exists", words->if_exists, pgos_if_exists);
 	if (words->mode != NULL)
 		spec->mode = (PgosPullMode) pgos_spec_word("mode", words->mode, pgos_modes);
+	pgos_spec_pull_words(spec, words);
 	if (words->options != NULL)
 		pgos_spec_options(kind, words->options, spec);
+	if (kind == PGOS_JOB_PULL)
+		pgos_spec_pull_check(spec);
 	if (pgos_job_kind_is_push(kind) || spec->has_format)
 		(void) pgos_copy_options_build(!pgos_job_kind_is_push(kind), spec->format, spec->options);
 	return spec;
@@ -280,6 +290,8 @@ pgos_spec_to_json(const PgosSpecWords *words)
 	if (words->parallel > 0)
 		pgos_json_put_string(&state, "parallel", psprintf("%d", words->parallel));
 	pgos_json_put_string(&state, "mode", words->mode);
+	pgos_json_put_string(&state, "on_conflict", words->on_conflict);
+	pgos_json_put_string(&state, "on_error", words->on_error);
 	pgos_json_put_string(&state, "schema", words->schema);
 	pgos_json_put_string(&state, "table", words->table);
 	pgos_json_put_string(&state, "layout", words->layout);
@@ -327,6 +339,8 @@ pgos_spec_from_json(PgosJobKind kind, Jsonb *json)
 	words.parallel = parallel != NULL ? atoi(parallel) : 0;
 	words.own_folder = pgos_json_string(json, "own_folder");
 	words.mode = pgos_json_string(json, "mode");
+	words.on_conflict = pgos_json_string(json, "on_conflict");
+	words.on_error = pgos_json_string(json, "on_error");
 	words.schema = pgos_json_string(json, "schema");
 	words.table = pgos_json_string(json, "table");
 	words.layout = pgos_json_string(json, "layout");

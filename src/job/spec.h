@@ -17,6 +17,8 @@ typedef struct PgosSpecWords
 	const char *if_exists;
 	const char *own_folder;		/* "true" or NULL */
 	const char *mode;
+	const char *on_conflict;
+	const char *on_error;
 	const char *schema;			/* of a pull's relation */
 	const char *table;
 	int			parallel;		/* 0: not given */

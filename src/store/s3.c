@@ -295,6 +295,13 @@ decide_head(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdi
 {
 	if (reply->fault != PGOS_HTTP_FAULT_NONE || reply->status != 200)
 		return false;
+	if (call->info != NULL && reply->content_length < 0)
+	{
+		call->sqlstate = ERRCODE_PROTOCOL_VIOLATION;
+		call->reason = "the answer does not say how large the object is";
+		*verdict = PGOS_HTTP_RETRY;
+		return true;
+	}
 	if (call->info != NULL)
 		pgos_s3_info(reply, call->info);
 	*verdict = PGOS_HTTP_DONE;

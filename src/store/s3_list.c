@@ -2,7 +2,7 @@
  * s3_list.c
  *		Listings: the objects below a prefix, the open uploads below a prefix.
  *
- * Page by page (1,000 entries), each page freed before the next one is asked for.  Keys of objects come
+ * PgosListPage by page (1,000 entries), each page freed before the next one is asked for.  Keys of objects come
  * percent-encoded (encoding-type=url), because XML cannot hold every byte that a key can.
  */
 #include "postgres.h"
@@ -21,16 +21,16 @@
 /* A server that goes on for ever ends here: 100 million keys. */
 #define MAX_PAGES		100000
 
-typedef struct Page
+typedef struct PgosListPage
 {
 	const char *root;			/* name of the element expected */
 	PgosXml    *xml;			/* in the call's context */
-} Page;
+} PgosListPage;
 
 static bool
 decide_page(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdict)
 {
-	Page	   *page = call->arg;
+	PgosListPage	   *page = call->arg;
 	MemoryContext old;
 
 	if (reply->fault != PGOS_HTTP_FAULT_NONE || reply->status != 200)
@@ -175,7 +175,7 @@ pgos_s3_list(PgosStore *store, const char *key_prefix, char delimiter, PgosListC
 	for (int pages = 0; more; pages++)
 	{
 		PgosS3Call *call = pgos_s3_call_create(store, PGOS_HTTP_GET, NULL, "list \"%s\" on");
-		Page		page = {"ListBucketResult", NULL};
+		PgosListPage		page = {"ListBucketResult", NULL};
 		const char *next;
 
 		if (pages >= MAX_PAGES)
@@ -231,7 +231,7 @@ pgos_s3_upload_abort_all(PgosStore *store, const char *key_prefix)
 	for (int pages = 0; more; pages++)
 	{
 		PgosS3Call *call = pgos_s3_call_create(store, PGOS_HTTP_GET, NULL, "list uploads of \"%s\" on");
-		Page		page = {"ListMultipartUploadsResult", NULL};
+		PgosListPage		page = {"ListMultipartUploadsResult", NULL};
 		char	   *next_key;
 		char	   *next_id;
 

@@ -279,6 +279,15 @@ judge(void *arg, const PgosHttpReply *reply)
 
 		if (call->decide(call, reply, &decided))
 			return decided;
+		/* a success that means nothing here, 204 for a GET say: none of what was asked for is known */
+		if (reply->fault == PGOS_HTTP_FAULT_NONE && verdict == PGOS_HTTP_DONE)
+		{
+			call->sqlstate = ERRCODE_PROTOCOL_VIOLATION;
+			call->reason = MemoryContextStrdup(call->base.context,
+											   psprintf("unexpected status %d", reply->status));
+			call->ambiguous = true;
+			return PGOS_HTTP_RETRY;
+		}
 	}
 	if (reply->fault != PGOS_HTTP_FAULT_NONE || verdict == PGOS_HTTP_DONE)
 		return verdict;

@@ -52,7 +52,7 @@ pgos_download_start(PgosDownload *dl)
 		pgos_range_plan_get(&dl->plan, dl->next_start, &offset, &len);
 		range->len = len;
 		if (range->buf == NULL)
-			range->buf = MemoryContextAllocExtended(GetMemoryChunkContext(dl), dl->plan.chunk,
+			range->buf = MemoryContextAllocExtended(GetMemoryChunkContext(dl), Min(dl->plan.chunk, dl->plan.size),
 													MCXT_ALLOC_HUGE);
 		range->request = pgos_get_start(dl->store, dl->key, offset, range->len,
 										dl->info.etag[0] != '\0' ? dl->info.etag : NULL,
@@ -134,6 +134,14 @@ int64
 pgos_download_source_position(PgosSource *source)
 {
 	return ((PgosDownload *) source)->position - (int64) source->avail;
+}
+
+int64
+pgos_download_source_remaining(PgosSource *source)
+{
+	PgosDownload *dl = (PgosDownload *) source;
+
+	return dl->plan.size - dl->position;
 }
 
 void

@@ -22,6 +22,9 @@ extern PgosSource *pgos_download_source_new(PgosStore *store, const char *key,
 /* Bytes of the object that the reader has been given so far. */
 extern int64 pgos_download_source_position(PgosSource *source);
 
+/* Bytes of the object that the reader has not been given yet. */
+extern int64 pgos_download_source_remaining(PgosSource *source);
+
 /* Cancels what is in flight, frees the buffers. */
 extern void pgos_download_source_close(PgosSource *source);
 

@@ -11,6 +11,7 @@
 
 #include <zlib.h>
 
+#include "compat.h"
 #include "stream/gzip_source.h"
 #include "utils/memutils.h"
 
