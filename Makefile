@@ -30,16 +30,16 @@ PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 override with_llvm = no
 $(OBJS): $(ALL_HEADERS)
+else
+# All of the tests, servers included; as root, because it installs what it needs.
+check:
+	test/check
 endif
 
 .PHONY: check-unit check lint format bench check-identity
 
 check-unit:
 	$(MAKE) -C test/unit check
-
-# All of the tests, servers included; as root, because it installs what it needs.
-check:
-	test/check
 
 lint:
 	test/lint

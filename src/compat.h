@@ -27,6 +27,7 @@
 
 /* 16: object_aclcheck() replaced the functions for each kind of object. */
 #if PG_VERSION_NUM >= 160000
+#include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_namespace.h"
@@ -36,10 +37,12 @@
 	object_aclcheck(DatabaseRelationId, oid, role, mode)
 #define pgos_compat_namespace_aclcheck(oid, role, mode) \
 	object_aclcheck(NamespaceRelationId, oid, role, mode)
+#define pgos_compat_is_owner(relid, role) object_ownercheck(RelationRelationId, relid, role)
 #else
 #define pgos_compat_server_aclcheck(oid, role, mode) pg_foreign_server_aclcheck(oid, role, mode)
 #define pgos_compat_database_aclcheck(oid, role, mode) pg_database_aclcheck(oid, role, mode)
 #define pgos_compat_namespace_aclcheck(oid, role, mode) pg_namespace_aclcheck(oid, role, mode)
+#define pgos_compat_is_owner(relid, role) pg_class_ownercheck(relid, role)
 #endif
 
 /*

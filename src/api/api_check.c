@@ -80,14 +80,19 @@ pgos_arg_names(FunctionCallInfo fcinfo, int arg)
 	return names;
 }
 
-/* parallel: one stream is what there is. */
-void
-pgos_check_parallel(FunctionCallInfo fcinfo, int arg)
+int
+pgos_arg_parallel(FunctionCallInfo fcinfo, int arg)
 {
-	if (!PG_ARGISNULL(arg) && PG_GETARG_INT32(arg) != 1)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("argument \"parallel\" must be null or 1 in this version"),
-						errhint("Leave it out.")));
+	int			parallel;
+
+	if (PG_ARGISNULL(arg))
+		return 0;
+	parallel = PG_GETARG_INT32(arg);
+	if (parallel < 1 || parallel > 64)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("argument \"parallel\" is out of range: %d", parallel),
+						errdetail("It must be between 1 and 64.")));
+	return parallel;
 }
 
 /* The server that a call names or the default: exists, is ours, may be used, has what it needs. */

@@ -22,8 +22,9 @@ extern char *pgos_arg_word(FunctionCallInfo fcinfo, int arg, const char *name);
 /* An argument name[]: names (char *); NIL for null. */
 extern List *pgos_arg_names(FunctionCallInfo fcinfo, int arg);
 
-/* A pull's argument parallel: null or 1. */
-extern void pgos_check_parallel(FunctionCallInfo fcinfo, int arg);
+/* The argument parallel, 0 for null. */
+extern int	pgos_arg_parallel(FunctionCallInfo fcinfo, int arg);
+
 /* The server that a call names or the default: exists, is ours, may be used, has what it needs. */
 extern ForeignServer *pgos_check_server(FunctionCallInfo fcinfo, int arg);
 /* The role must be able to connect: the job runs in a session of its own. */

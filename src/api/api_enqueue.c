@@ -88,11 +88,7 @@ objstore_push(PG_FUNCTION_ARGS)
 	words.if_exists = pgos_arg_word(fcinfo, PUSH_IF_EXISTS, "if_exists");
 	words.columns = pgos_arg_names(fcinfo, PUSH_COLUMNS);
 	words.options = PG_ARGISNULL(PUSH_OPTIONS) ? NULL : PG_GETARG_JSONB_P(PUSH_OPTIONS);
-	words.parallel = PG_ARGISNULL(PUSH_PARALLEL) ? 0 : PG_GETARG_INT32(PUSH_PARALLEL);
-	if (!PG_ARGISNULL(PUSH_PARALLEL) && (words.parallel < 1 || words.parallel > 64))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("argument \"parallel\" is out of range: %d", words.parallel),
-						errdetail("It must be between 1 and 64.")));
+	words.parallel = pgos_arg_parallel(fcinfo, PUSH_PARALLEL);
 
 	table = get_rel_name(job.relid);
 	if (table == NULL)
@@ -173,6 +169,20 @@ pgos_pull_target(const char *relation, PgosJob *job, PgosSpecWords *words)
 	job->relation = pgos_qualified_name(words->schema, words->table);
 }
 
+/* Several workers cannot commit together, so what they load must have no readers before it is whole. */
+static void
+pgos_check_pull_parallel(const PgosJob *job, const PgosSpec *spec)
+{
+	const char *reason = pgos_spec_pull_unsplittable(spec);
+
+	if (OidIsValid(job->relid))
+		reason = "The table exists, and rows of several workers would not appear in it all at once.";
+	if (reason != NULL)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("this pull cannot use several workers"), errdetail("%s", reason),
+						errhint("Leave parallel out, or pull a dataset into a table that does not exist.")));
+}
+
 PG_FUNCTION_INFO_V1(objstore_pull);
 
 Datum
@@ -190,11 +200,13 @@ objstore_pull(PG_FUNCTION_ARGS)
 	words.compression = pgos_arg_text(fcinfo, PULL_COMPRESSION);
 	words.columns = pgos_arg_names(fcinfo, PULL_COLUMNS);
 	words.options = PG_ARGISNULL(PULL_OPTIONS) ? NULL : PG_GETARG_JSONB_P(PULL_OPTIONS);
-	pgos_check_parallel(fcinfo, PULL_PARALLEL);
+	words.parallel = pgos_arg_parallel(fcinfo, PULL_PARALLEL);
 	words.on_conflict = pgos_arg_word(fcinfo, PULL_ON_CONFLICT, "on_conflict");
 	words.on_error = pgos_arg_word(fcinfo, PULL_ON_ERROR, "on_error");
 	pgos_pull_target(pgos_arg_word(fcinfo, PULL_RELATION, "relation"), &job, &words);
 	spec = pgos_spec_parse(PGOS_JOB_PULL, &words);
+	if (words.parallel > 1)
+		pgos_check_pull_parallel(&job, spec);
 	if (OidIsValid(job.relid))
 	{
 		if (spec->mode == PGOS_MODE_CREATE)

@@ -47,6 +47,7 @@ pgos_encode_open_window(PgosEncoder *enc)
 
 	enc->in_scratch = false;
 	enc->end = sink->buf + sink->size;
+	enc->limit = enc->end - enc->room;
 	if (to_tick < (int64) mark)
 		mark = (size_t) Max(to_tick, 0);
 	enc->mark = sink->buf + mark;
@@ -84,6 +85,7 @@ pgos_encode_make_room(PgosEncoder *enc, char *p, size_t n)
 	}
 	enc->in_scratch = true;
 	enc->end = enc->scratch + enc->scratch_size;
+	enc->limit = enc->end - enc->room;
 	enc->mark = enc->scratch;
 	enc->row = enc->scratch;
 	return enc->scratch;
@@ -143,22 +145,107 @@ pgos_encode_null(PgosEncoder *enc, char *p)
 	return p + enc->null_len;
 }
 
+/*
+ * Writes the value that begins at *value, or behind the padding there if it is in a tuple, and moves *value to what
+ * follows in the tuple.
+ */
+static pg_attribute_always_inline char *
+pgos_encode_stored(PgosEncoder *enc, PgosEncodeColumn *col, bool in_tuple, const char **value, char *p)
+{
+	const char *data = *value;
+	size_t		len = col->attlen;
+
+	switch ((PgosStored) col->stored)
+	{
+		case PGOS_STORED_FIXED:
+			if (in_tuple)
+				data += -(uintptr_t) data & col->align_mask;
+			*value = data + len;
+			break;
+		case PGOS_STORED_INT4:
+			{
+				int32		v;
+
+				if (in_tuple)
+					data = (const char *) INTALIGN(data);
+				memcpy(&v, data, sizeof(v));
+				*value = data + sizeof(v);
+				return pgos_put_int(p, v);
+			}
+		case PGOS_STORED_INT8:
+			{
+				int64		v;
+
+				if (in_tuple)
+					data = (const char *) DOUBLEALIGN(data);
+				memcpy(&v, data, sizeof(v));
+				*value = data + sizeof(v);
+				return pgos_put_int(p, v);
+			}
+		case PGOS_STORED_PACKED:
+			/* one with a short header is not aligned, and its first byte is never zero, as padding is */
+			if (in_tuple && !VARATT_NOT_PAD_BYTE(data))
+				data += -(uintptr_t) data & col->align_mask;
+			if (likely(VARATT_IS_SHORT(data) && !VARATT_IS_EXTERNAL(data)))
+			{
+				len = VARSIZE_SHORT(data) - VARHDRSZ_SHORT;
+				data = VARDATA_SHORT(data);
+				*value = data + len;
+			}
+			else
+			{
+				*value = data + VARSIZE_ANY(data);
+				data = pgos_encode_detoast(enc, data);
+				len = VARSIZE_ANY_EXHDR(data);
+				data = VARDATA_ANY(data);
+			}
+			break;
+		case PGOS_STORED_VARLENA:
+			if (in_tuple && !VARATT_NOT_PAD_BYTE(data))
+				data += -(uintptr_t) data & col->align_mask;
+			*value = data + VARSIZE_ANY(data);
+			break;
+		case PGOS_STORED_CSTRING:
+			*value = data + strlen(data) + 1;
+			break;
+	}
+	return col->encode(enc, col, data, len, p);
+}
+
+/* Moves *value over a value in a tuple. */
+static void
+pgos_encode_pass_over(PgosEncodeColumn *col, const char **value)
+{
+	const char *data = *value;
+
+	if (col->attlen != -1 || !VARATT_NOT_PAD_BYTE(data))
+		data += -(uintptr_t) data & col->align_mask;
+	if (col->attlen > 0)
+		*value = data + col->attlen;
+	else if (col->attlen == -1)
+		*value = data + VARSIZE_ANY(data);
+	else
+		*value = data + strlen(data) + 1;
+}
+
 /* A value that is not in a tuple. */
 static char *
 pgos_encode_datum(PgosEncoder *enc, PgosEncodeColumn *col, Datum datum, bool isnull, char *p)
 {
 	char		buf[sizeof(Datum)];
+	const char *value = buf;
 
 	p = pgos_encode_room(enc, p, enc->room);
 	if (isnull)
 		p = pgos_encode_null(enc, p);
-	else if (col->attbyval)
-	{
-		store_att_byval(buf, datum, col->attlen);
-		p = col->encode(enc, col, buf, p);
-	}
 	else
-		p = col->encode(enc, col, DatumGetPointer(datum), p);
+	{
+		if (col->attbyval)
+			store_att_byval(buf, datum, col->attlen);
+		else
+			value = DatumGetPointer(datum);
+		p = pgos_encode_stored(enc, col, false, &value, p);
+	}
 	*p++ = enc->delimiter;
 	return p;
 }
@@ -179,47 +266,33 @@ static char *
 pgos_encode_walk(PgosEncoder *enc, HeapTuple tuple, char *p)
 {
 	HeapTupleHeader header = tuple->t_data;
-	const bits8 *nulls = HeapTupleHasNulls(tuple) ? header->t_bits : NULL;
+	bits8	   *nulls = HeapTupleHasNulls(tuple) ? header->t_bits : NULL;
 	const char *value = (const char *) header + header->t_hoff;
-	int			natts = Min((int) HeapTupleHeaderGetNatts(header), enc->walk);
-	int			i;
+	PgosEncodeColumn *col = enc->columns;
+	PgosEncodeColumn *end = col + Min((int) HeapTupleHeaderGetNatts(header), enc->walk);
 
-	for (i = 0; i < natts; i++)
+	for (; col < end; col++)
 	{
-		PgosEncodeColumn *col = &enc->columns[i];
-		const char *next;
-
-		p = pgos_encode_room(enc, p, enc->room);
-		if (nulls != NULL && att_isnull(i, (bits8 *) nulls))
+		if (unlikely(p > enc->limit))
+			p = pgos_encode_make_room(enc, p, enc->room);
+		if (nulls != NULL && att_isnull(col - enc->columns, nulls))
 		{
 			if (col->encode == NULL)
 				continue;
 			p = pgos_encode_null(enc, p);
-			*p++ = enc->delimiter;
+		}
+		else if (unlikely(col->encode == NULL))
+		{
+			pgos_encode_pass_over(col, &value);
 			continue;
 		}
-		/* a varlena with a short header is not aligned, and its first byte is never zero, as padding is */
-		if (col->attlen != -1 || !VARATT_NOT_PAD_BYTE(value))
-			value = (const char *) (((uintptr_t) value + col->align_mask) &
-									~(uintptr_t) col->align_mask);
-		if (col->attlen > 0)
-			next = value + col->attlen;
-		else if (col->attlen == -1)
-			next = value + VARSIZE_ANY(value);
 		else
-			next = value + strlen(value) + 1;
-		if (col->encode != NULL)
-		{
-			p = col->encode(enc, col, value, p);
-			*p++ = enc->delimiter;
-		}
-		value = next;
+			p = pgos_encode_stored(enc, col, true, &value, p);
+		*p++ = enc->delimiter;
 	}
 	/* columns that were added after the tuple was written */
-	for (; i < enc->walk; i++)
+	for (end = enc->columns + enc->walk; col < end; col++)
 	{
-		PgosEncodeColumn *col = &enc->columns[i];
-
 		if (col->encode != NULL)
 			p = pgos_encode_datum(enc, col, col->missing, col->missing_isnull, p);
 	}

@@ -27,17 +27,27 @@
 
 typedef struct PgosEncodeColumn PgosEncodeColumn;
 
-/*
- * Writes a value at p and returns where it ends, with room for a delimiter.  value points to it as in a tuple:
- * to the bytes of a type passed by value, to the varlena or other data otherwise.
- */
-typedef char *(*PgosEncodeFn) (PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p);
+/* How values lie in a tuple, and what of them an encoder is given as data and len. */
+typedef enum PgosStored
+{
+	PGOS_STORED_FIXED,			/* its bytes */
+	PGOS_STORED_INT4,			/* the same; so frequent that they are written without a call */
+	PGOS_STORED_INT8,
+	PGOS_STORED_PACKED,			/* what the varlena holds, detoasted */
+	PGOS_STORED_VARLENA,		/* the varlena as it is; len is not used */
+	PGOS_STORED_CSTRING			/* the string; len is not used */
+} PgosStored;
+
+/* Writes a value at p and returns where it ends, with room for a delimiter. */
+typedef char *(*PgosEncodeFn) (PgosEncoder *enc, PgosEncodeColumn *col, const char *data, size_t len,
+							   char *p);
 
 struct PgosEncodeColumn
 {
 	PgosEncodeFn encode;		/* NULL: not exported */
-	int16		attlen;
+	uint8		stored;			/* PgosStored */
 	uint8		align_mask;		/* alignment in bytes, less one */
+	int16		attlen;
 	bool		attbyval;
 	bool		force_quote;
 	bool		missing_isnull;	/* in tuples that are older than the column */
@@ -60,6 +70,7 @@ struct PgosEncoder
 {
 	char	   *p;				/* between two rows */
 	char	   *end;			/* of the window */
+	char	   *limit;			/* where enc->room is left of it */
 	char	   *mark;			/* a row that ends here or later has more to do */
 	PgosSink   *sink;
 	char	   *scratch;
@@ -77,6 +88,8 @@ struct PgosEncoder
 	int			null_len;
 	size_t		room;			/* PGOS_ENCODE_ROOM, and the string for NULL */
 	PgosEscape	escape;
+
+	bool		in_array;		/* what goes to an output function is an element */
 
 	TupleDesc	desc;
 	PgosEncodeColumn *columns;	/* by attribute number, less one */
@@ -112,6 +125,14 @@ pgos_encode_room(PgosEncoder *enc, char *p, size_t n)
 	return pgos_encode_make_room(enc, p, n);
 }
 
+/* The quotation mark of JSON and of arrays, as COPY has it where pgos_encode_marks_fit(). */
+static inline char *
+pgos_encode_mark(PgosEncoder *enc, char *p)
+{
+	memcpy(p, "\"\"", 2);
+	return p + 1 + enc->csv;
+}
+
 /* ---------------------------------------------------------------- encode_values.c */
 
 /* The function for a column's values: sets col->encode and what it needs. */
@@ -121,16 +142,32 @@ extern void pgos_encode_choose(PgosEncoder *enc, PgosEncodeColumn *col, Oid type
 extern char *pgos_encode_bytes(PgosEncoder *enc, PgosEncodeColumn *col, const char *src, size_t len,
 							   char *p);
 
+/* Any type: what its output function says.  value as in PGOS_STORED_FIXED, _VARLENA or _CSTRING. */
+extern char *pgos_encode_by_function(PgosEncoder *enc, PgosEncodeColumn *col, const char *value,
+									 size_t len, char *p);
+
 /* A varlena that is neither compressed nor elsewhere. */
 extern const char *pgos_encode_detoast(PgosEncoder *enc, const char *value);
 
-/* What is behind the varlena header of a numeric. */
-extern char *pgos_encode_numeric_body(PgosEncoder *enc, const char *data, size_t len, char *p);
+/* What a numeric holds. */
+extern char *pgos_encode_numeric(PgosEncoder *enc, PgosEncodeColumn *col, const char *data, size_t len,
+								 char *p);
 
 /* ---------------------------------------------------------------- encode_json.c */
 
-/* Whether jsonb can be written directly with the options. */
-extern bool pgos_encode_jsonb_fits(PgosEncoder *enc);
-extern char *pgos_encode_jsonb(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p);
+/* Whether the options are such that values with quotation marks and backslashes of their own can be written directly. */
+extern bool pgos_encode_marks_fit(PgosEncoder *enc);
+extern char *pgos_encode_jsonb(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len,
+							   char *p);
+
+/* ---------------------------------------------------------------- encode_array.c */
+
+/* Whether arrays of this type can be written directly; sets col->state then. */
+extern bool pgos_encode_array_prepare(PgosEncoder *enc, PgosEncodeColumn *col, Oid type);
+extern char *pgos_encode_array(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len,
+							   char *p);
+
+/* The text of an element. */
+extern char *pgos_encode_array_text(PgosEncoder *enc, const char *src, size_t len, char *p);
 
 #endif

@@ -24,7 +24,7 @@
 #define PGOS_JSON_PIECE 512
 
 bool
-pgos_encode_jsonb_fits(PgosEncoder *enc)
+pgos_encode_marks_fit(PgosEncoder *enc)
 {
 	if (!enc->csv)
 		return (unsigned char) enc->delimiter < 0x20;
@@ -63,22 +63,21 @@ pgos_json_needs_quotes(const JsonbContainer *container, bool comma)
 	return false;
 }
 
-/* A piece of a string. */
-static inline char *
-pgos_json_piece(PgosEncoder *enc, const char *src, size_t len, char *p)
+/*
+ * The functions below find PGOS_ENCODE_ROOM at p, unless they say so, and leave at least PGOS_JSON_LEFT for what
+ * stands between two values.
+ */
+#define PGOS_JSON_LEFT 8
+
+/* A piece of a string, from its first special byte on. */
+static char *
+pgos_json_escape(PgosEncoder *enc, const char *src, const char *end, char *p)
 {
-	const char *end = src + len;
-
-	for (;;)
+	while (src < end)
 	{
-		const char *stop = pgos_copy_plain(&enc->escape, PGOS_IN_JSON, p, src, end);
-		unsigned char c;
+		unsigned char c = (unsigned char) *src++;
+		const char *stop;
 
-		p += stop - src;
-		if (stop == end)
-			return p;
-		c = (unsigned char) *stop;
-		src = stop + 1;
 		*p++ = '\\';
 		if (!enc->csv)
 			*p++ = '\\';
@@ -114,65 +113,63 @@ pgos_json_piece(PgosEncoder *enc, const char *src, size_t len, char *p)
 				p = pgos_put_hex(p + 3, (const char *) &c, 1);
 				break;
 		}
+		stop = pgos_copy_plain(&enc->escape, PGOS_IN_JSON, p, src, end);
+		p += stop - src;
+		src = stop;
 	}
+	return p;
 }
 
+/* A string; makes room itself, and PGOS_ENCODE_ROOM behind it. */
 static inline char *
 pgos_json_string(PgosEncoder *enc, const char *src, size_t len, char *p)
 {
-	for (bool first = true;; first = false)
-	{
-		size_t		piece = Min(len, PGOS_JSON_PIECE);
+	const char *stop;
 
-		p = pgos_encode_room(enc, p, 7 * piece + PGOS_ENCODE_SLACK);
-		if (first)
-		{
-			*p++ = '"';
-			if (enc->csv)
-				*p++ = '"';
-		}
-		p = pgos_json_piece(enc, src, piece, p);
-		if (piece == len)
-			break;
-		src += piece;
-		len -= piece;
+	p = pgos_encode_room(enc, p, 7 * Min(len, PGOS_JSON_PIECE) + 2 * PGOS_ENCODE_ROOM);
+	p = pgos_encode_mark(enc, p);
+	while (unlikely(len > PGOS_JSON_PIECE))
+	{
+		const char *end = src + PGOS_JSON_PIECE;
+
+		stop = pgos_copy_plain(&enc->escape, PGOS_IN_JSON, p, src, end);
+		p = pgos_json_escape(enc, stop, end, p + (stop - src));
+		p = pgos_encode_room(enc, p, 7 * PGOS_JSON_PIECE + 2 * PGOS_ENCODE_ROOM);
+		src = end;
+		len -= PGOS_JSON_PIECE;
 	}
-	*p++ = '"';
-	if (enc->csv)
-		*p++ = '"';
-	return p;
+	stop = pgos_copy_plain(&enc->escape, PGOS_IN_JSON, p, src, src + len);
+	p += stop - src;
+	if (unlikely(stop < src + len))
+		p = pgos_json_escape(enc, stop, src + len, p);
+	return pgos_encode_mark(enc, p);
 }
 
 static char *pgos_json_container(PgosEncoder *enc, const JsonbContainer *container, char *p);
 
-/* A value or element; base + offset is where its data is. */
+/* A value or element whose data is from base + offset to base + end. */
 static inline char *
 pgos_json_value(PgosEncoder *enc, JEntry entry, const char *base, uint32 offset, uint32 end, char *p)
 {
+	const char *numeric;
+
 	switch (entry & JENTRY_TYPEMASK)
 	{
 		case JENTRY_ISSTRING:
 			return pgos_json_string(enc, base + offset, end - offset, p);
 		case JENTRY_ISNUMERIC:
-			{
-				const char *numeric = base + INTALIGN(offset);
-
-				p = pgos_encode_room(enc, p, PGOS_ENCODE_ROOM);
-				return pgos_encode_numeric_body(enc, VARDATA_ANY(numeric),
-												VARSIZE_ANY_EXHDR(numeric), p);
-			}
+			numeric = base + INTALIGN(offset);
+			return pgos_encode_numeric(enc, NULL, VARDATA_ANY(numeric), VARSIZE_ANY_EXHDR(numeric),
+									   p);
 		case JENTRY_ISCONTAINER:
 			return pgos_json_container(enc, (const JsonbContainer *) (base + INTALIGN(offset)), p);
 		case JENTRY_ISBOOL_TRUE:
-			p = pgos_encode_room(enc, p, PGOS_ENCODE_ROOM);
 			memcpy(p, "true", 4);
 			return p + 4;
 		case JENTRY_ISBOOL_FALSE:
-			p = pgos_encode_room(enc, p, PGOS_ENCODE_ROOM);
 			memcpy(p, "false", 5);
 			return p + 5;
 		case JENTRY_ISNULL:
-			p = pgos_encode_room(enc, p, PGOS_ENCODE_ROOM);
 			memcpy(p, "null", 4);
 			return p + 4;
 	}
@@ -180,36 +177,36 @@ pgos_json_value(PgosEncoder *enc, JEntry entry, const char *base, uint32 offset,
 	return NULL;
 }
 
-/* Keys come first, then values; offsets of both run on. */
+/* Keys come first, then values; the offsets run on. */
 static inline char *
-pgos_json_object(PgosEncoder *enc, const JsonbContainer *container, uint32 count, char *p)
+pgos_json_object(PgosEncoder *enc, const JEntry *keys, uint32 count, char *p)
 {
-	const JEntry *entries = container->children;
-	const char *base = (const char *) &entries[2 * count];
+	const JEntry *values = keys + count;
+	const char *base = (const char *) (values + count);
 	uint32		key_offset = 0;
-	uint32		offset = count > 0 ? getJsonbOffset(container, count) : 0;
+	uint32		offset = 0;
 
+	for (uint32 i = 0; i < count; i++)
+		JBE_ADVANCE_OFFSET(offset, keys[i]);
 	*p++ = '{';
 	for (uint32 i = 0; i < count; i++)
 	{
 		uint32		key_end = key_offset;
 		uint32		end = offset;
 
-		JBE_ADVANCE_OFFSET(key_end, entries[i]);
-		JBE_ADVANCE_OFFSET(end, entries[count + i]);
-		p = pgos_encode_room(enc, p, PGOS_ENCODE_ROOM);
 		if (i > 0)
 		{
 			memcpy(p, ", ", 2);
 			p += 2;
 		}
+		JBE_ADVANCE_OFFSET(key_end, keys[i]);
+		JBE_ADVANCE_OFFSET(end, values[i]);
 		p = pgos_json_string(enc, base + key_offset, key_end - key_offset, p);
 		memcpy(p, ": ", 2);
-		p = pgos_json_value(enc, entries[count + i], base, offset, end, p + 2);
+		p = pgos_json_value(enc, values[i], base, offset, end, p + 2);
 		key_offset = key_end;
 		offset = end;
 	}
-	p = pgos_encode_room(enc, p, PGOS_ENCODE_ROOM);
 	*p++ = '}';
 	return p;
 }
@@ -223,34 +220,35 @@ pgos_json_container(PgosEncoder *enc, const JsonbContainer *container, char *p)
 	uint32		offset = 0;
 
 	check_stack_depth();
-	p = pgos_encode_room(enc, p, PGOS_ENCODE_ROOM);
 	if (JsonContainerIsObject(container))
-		return pgos_json_object(enc, container, count, p);
-	if (!scalar)
-		*p++ = '[';
-	for (uint32 i = 0; i < count; i++)
+		p = pgos_json_object(enc, container->children, count, p);
+	else
 	{
-		JEntry		entry = container->children[i];
-		uint32		end = offset;
-
-		JBE_ADVANCE_OFFSET(end, entry);
-		if (i > 0)
+		if (!scalar)
+			*p++ = '[';
+		for (uint32 i = 0; i < count; i++)
 		{
+			JEntry		entry = container->children[i];
+			uint32		end = offset;
+
+			if (i > 0)
+			{
+				memcpy(p, ", ", 2);
+				p += 2;
+			}
+			JBE_ADVANCE_OFFSET(end, entry);
 			p = pgos_encode_room(enc, p, PGOS_ENCODE_ROOM);
-			memcpy(p, ", ", 2);
-			p += 2;
+			p = pgos_json_value(enc, entry, base, offset, end, p);
+			offset = end;
 		}
-		p = pgos_json_value(enc, entry, base, offset, end, p);
-		offset = end;
+		if (!scalar)
+			*p++ = ']';
 	}
-	p = pgos_encode_room(enc, p, PGOS_ENCODE_ROOM);
-	if (!scalar)
-		*p++ = ']';
-	return p;
+	return pgos_encode_room(enc, p, PGOS_JSON_LEFT);
 }
 
 char *
-pgos_encode_jsonb(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_jsonb(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	union
 	{

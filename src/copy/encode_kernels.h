@@ -61,13 +61,17 @@ static inline char *
 pgos_put_small(char *p, uint32 v)
 {
 	int			zeros = (v < 1000) + (v < 100) + (v < 10);
+	uint32		quotient = v / 100;
+	uint16		high;
+	uint16		low;
 	uint32		word;
 
-	(void) pgos_put4((char *) &word, v);
+	memcpy(&high, pgos_digit_pairs + 2 * quotient, 2);
+	memcpy(&low, pgos_digit_pairs + 2 * (v - quotient * 100), 2);
 #ifdef WORDS_BIGENDIAN
-	word <<= 8 * zeros;
+	word = ((uint32) high << 16 | low) << (8 * zeros);
 #else
-	word >>= 8 * zeros;
+	word = (high | (uint32) low << 16) >> (8 * zeros);
 #endif
 	memcpy(p, &word, 4);
 	return p + 4 - zeros;
@@ -255,7 +259,8 @@ typedef enum PgosEscapeClass
 	PGOS_IN_TEXT = 1,			/* COPY's text format: 0x08 to 0x0d, backslash, the delimiter */
 	PGOS_IN_CSV = 2,			/* not yet quoted: the delimiter, the quote, line feed, carriage return */
 	PGOS_IN_QUOTES = 4,			/* csv, quoted: the quote and its escape */
-	PGOS_IN_JSON = 8			/* a string of JSON: below blank, quotation mark, backslash */
+	PGOS_IN_JSON = 8,			/* a string of JSON: below blank, quotation mark, backslash */
+	PGOS_IN_ARRAY = 16			/* an element not yet quoted: those, blank, comma, braces */
 } PgosEscapeClass;
 
 typedef struct PgosEscape
@@ -280,9 +285,12 @@ pgos_escape_init(PgosEscape *esc, char delimiter, char quote, char escape)
 	esc->quote = quote;
 	esc->escape = escape;
 	for (int c = 0; c < 0x20; c++)
-		esc->special[c] |= PGOS_IN_JSON | (c >= 0x08 && c <= 0x0d ? PGOS_IN_TEXT : 0);
-	esc->special['"'] |= PGOS_IN_JSON;
-	esc->special['\\'] |= PGOS_IN_JSON | PGOS_IN_TEXT;
+		esc->special[c] |= PGOS_IN_JSON | PGOS_IN_ARRAY | (c >= 0x08 && c <= 0x0d ? PGOS_IN_TEXT : 0);
+	for (const char *c = "\"\\"; *c != '\0'; c++)
+		esc->special[(uint8) *c] |= PGOS_IN_JSON;
+	for (const char *c = "\"\\ ,{}"; *c != '\0'; c++)
+		esc->special[(uint8) *c] |= PGOS_IN_ARRAY;
+	esc->special['\\'] |= PGOS_IN_TEXT;
 	esc->special['\n'] |= PGOS_IN_CSV;
 	esc->special['\r'] |= PGOS_IN_CSV;
 	esc->special[(uint8) delimiter] |= PGOS_IN_TEXT | PGOS_IN_CSV;
@@ -318,6 +326,14 @@ pgos_escape_mask(const PgosEscape *esc, PgosEscapeClass where, PgosVec v)
 		case PGOS_IN_QUOTES:
 			found = pgos_vec_eq(v, pgos_vec_load(esc->quotes));
 			found = pgos_vec_or(found, pgos_vec_eq(v, pgos_vec_load(esc->escapes)));
+			break;
+		case PGOS_IN_ARRAY:
+			found = pgos_vec_le(v, pgos_vec_fill(0x20));
+			found = pgos_vec_or(found, pgos_vec_eq(v, pgos_vec_fill('"')));
+			found = pgos_vec_or(found, pgos_vec_eq(v, pgos_vec_fill('\\')));
+			found = pgos_vec_or(found, pgos_vec_eq(v, pgos_vec_fill(',')));
+			found = pgos_vec_or(found, pgos_vec_eq(v, pgos_vec_fill('{')));
+			found = pgos_vec_or(found, pgos_vec_eq(v, pgos_vec_fill('}')));
 			break;
 		default:
 			found = pgos_vec_le(v, pgos_vec_fill(0x1f));

@@ -148,15 +148,16 @@ pgos_encode_bytes(PgosEncoder *enc, PgosEncodeColumn *col, const char *src, size
 	return pgos_encode_text_piece(enc, src, len, p);
 }
 
-/* Any type: what its output function says. */
-static char *
-pgos_encode_by_function(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+char *
+pgos_encode_by_function(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	Datum		datum = fetch_att(value, col->attbyval, col->attlen);
 	const char *text;
 
 	enc->row_dirty = true;
 	text = OutputFunctionCall(col->out, datum);
+	if (unlikely(enc->in_array))
+		return pgos_encode_array_text(enc, text, strlen(text), p);
 	return pgos_encode_bytes(enc, col, text, strlen(text), p);
 }
 
@@ -169,31 +170,44 @@ pgos_encode_detoast(PgosEncoder *enc, const char *value)
 	return (const char *) detoast_attr((struct varlena *) unconstify(char *, value));
 }
 
-/* text, varchar, bpchar, json: the bytes of the varlena. */
+/* text, varchar, bpchar, json.  Most values are short and go as they are. */
 static char *
-pgos_encode_text(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_text(PgosEncoder *enc, PgosEncodeColumn *col, const char *data, size_t len, char *p)
 {
-	value = pgos_encode_detoast(enc, value);
-	return pgos_encode_bytes(enc, col, VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), p);
+	if (likely((size_t) (enc->end - p) >= len + PGOS_ENCODE_SLACK) &&
+		likely(pgos_copy_plain(&enc->escape, PGOS_IN_TEXT, p, data, data + len) == data + len))
+		return p + len;
+	return pgos_encode_bytes(enc, col, data, len, p);
+}
+
+/* The same for csv without FORCE_QUOTE.  Of the length of the string for NULL, or a value alone in its row: look closer. */
+static char *
+pgos_encode_csv_text(PgosEncoder *enc, PgosEncodeColumn *col, const char *data, size_t len, char *p)
+{
+	if (likely((size_t) (enc->end - p) >= len + PGOS_ENCODE_SLACK) &&
+		likely(len != (size_t) enc->null_len && !enc->single) &&
+		likely(pgos_copy_plain(&enc->escape, PGOS_IN_CSV, p, data, data + len) == data + len))
+		return p + len;
+	return pgos_encode_csv(enc, col, data, len, p);
 }
 
 static char *
-pgos_encode_name(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_name(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	return pgos_encode_bytes(enc, col, value, strlen(value), p);
 }
 
 static char *
-pgos_encode_char(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_char(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	/* these as \ooo */
 	if (IS_HIGHBIT_SET(*value))
-		return pgos_encode_by_function(enc, col, value, p);
+		return pgos_encode_by_function(enc, col, value, len, p);
 	return pgos_encode_bytes(enc, col, value, *value == '\0' ? 0 : 1, p);
 }
 
 static char *
-pgos_encode_enum(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_enum(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	PgosEnumLabel *labels = col->state;
 	PgosEnumLabel *label;
@@ -224,13 +238,12 @@ pgos_encode_enum(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, cha
 }
 
 static char *
-pgos_encode_bytea(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_bytea(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	const char *src;
-	size_t		len;
 
 	if (bytea_output != BYTEA_OUTPUT_HEX)
-		return pgos_encode_by_function(enc, col, value, p);
+		return pgos_encode_by_function(enc, col, value, len, p);
 	value = pgos_encode_detoast(enc, value);
 	src = VARDATA_ANY(value);
 	len = VARSIZE_ANY_EXHDR(value);
@@ -252,7 +265,7 @@ pgos_encode_bytea(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, ch
 }
 
 static char *
-pgos_encode_uuid(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_uuid(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	p = pgos_put_hex(p, value, 4);
 	for (int i = 4; i < 10; i += 2)
@@ -267,14 +280,14 @@ pgos_encode_uuid(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, cha
 /* ---------------------------------------------------------------- numbers */
 
 static char *
-pgos_encode_bool(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_bool(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	*p = *value ? 't' : 'f';
 	return p + 1;
 }
 
 static char *
-pgos_encode_int2(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_int2(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	int16		v;
 
@@ -283,7 +296,7 @@ pgos_encode_int2(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, cha
 }
 
 static char *
-pgos_encode_int4(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_int4(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	int32		v;
 
@@ -292,7 +305,7 @@ pgos_encode_int4(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, cha
 }
 
 static char *
-pgos_encode_int8(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_int8(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	int64		v;
 
@@ -301,7 +314,7 @@ pgos_encode_int8(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, cha
 }
 
 static char *
-pgos_encode_oid(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_oid(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	Oid			v;
 
@@ -310,23 +323,23 @@ pgos_encode_oid(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char
 }
 
 static char *
-pgos_encode_float4(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_float4(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	float4		v;
 
 	if (extra_float_digits <= 0)
-		return pgos_encode_by_function(enc, col, value, p);
+		return pgos_encode_by_function(enc, col, value, len, p);
 	memcpy(&v, value, sizeof(v));
 	return p + float_to_shortest_decimal_bufn(v, p);
 }
 
 static char *
-pgos_encode_float8(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_float8(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	float8		v;
 
 	if (extra_float_digits <= 0)
-		return pgos_encode_by_function(enc, col, value, p);
+		return pgos_encode_by_function(enc, col, value, len, p);
 	memcpy(&v, value, sizeof(v));
 	return p + double_to_shortest_decimal_bufn(v, p);
 }
@@ -345,113 +358,126 @@ pgos_encode_float8(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, c
 #define PGOS_SHORT_DSCALE(h)	(((h) & 0x1f80) >> 7)
 #define PGOS_SHORT_WEIGHT(h)	(((h) & 0x0040 ? ~0x003f : 0) | ((h) & 0x003f))
 
+/* The next digit; zero behind the last. */
 static inline uint32
-pgos_numeric_digit(const char *digits, int n, int count)
+pgos_numeric_digit(const char **digits, const char *end)
 {
-	uint16		digit;
+	uint16		digit = 0;
 
-	if (n < 0 || n >= count)
-		return 0;
-	memcpy(&digit, digits + 2 * n, 2);
+	if (*digits < end)
+	{
+		memcpy(&digit, *digits, sizeof(digit));
+		*digits += sizeof(digit);
+	}
 	return digit;
 }
 
-char *
-pgos_encode_numeric_body(PgosEncoder *enc, const char *data, size_t len, char *p)
+/* The digits; writes up to three bytes more. */
+static pg_attribute_always_inline char *
+pgos_put_numeric(char *p, const char *digits, const char *end, int weight, int dscale)
 {
+	if (weight < 0)
+		*p++ = '0';
+	else
+	{
+		p = pgos_put_small(p, pgos_numeric_digit(&digits, end));
+		for (int n = 0; n < weight; n++)
+			p = pgos_put4(p, pgos_numeric_digit(&digits, end));
+	}
+	if (dscale > 0)
+	{
+		char	   *stop = p + 1 + dscale;
+
+		*p++ = '.';
+		for (int n = weight + 1; n < 0 && p < stop; n++)
+			p = pgos_put4(p, 0);
+		while (p < stop)
+			p = pgos_put4(p, pgos_numeric_digit(&digits, end));
+		p = stop;
+	}
+	return p;
+}
+
+static pg_noinline char *
+pgos_encode_any_numeric(PgosEncoder *enc, const char *data, size_t len, char *p)
+{
+	const char *end = data + len;
 	uint16		header;
+	bool		negative;
 	int			weight;
 	int			dscale;
-	int			count;
-	int			n;
-	size_t		length;
 
 	memcpy(&header, data, 2);
-	if (header & PGOS_NUMERIC_SHORT)
+	if ((header & PGOS_NUMERIC_SPECIAL) == PGOS_NUMERIC_SPECIAL)
 	{
-		if ((header & PGOS_NUMERIC_SPECIAL) == PGOS_NUMERIC_SPECIAL)
-		{
-			const char *word = header == PGOS_NUMERIC_PINF	 ? "Infinity"
-							   : header == PGOS_NUMERIC_NINF ? "-Infinity"
-															 : "NaN";
+		const char *word = header == PGOS_NUMERIC_PINF	 ? "Infinity"
+						   : header == PGOS_NUMERIC_NINF ? "-Infinity"
+														 : "NaN";
 
-			memcpy(p, word, strlen(word));
-			return p + strlen(word);
-		}
+		memcpy(p, word, strlen(word));
+		return p + strlen(word);
+	}
+	if ((header & PGOS_NUMERIC_SPECIAL) == PGOS_NUMERIC_SHORT)
+	{
+		negative = (header & PGOS_SHORT_NEGATIVE) != 0;
 		weight = PGOS_SHORT_WEIGHT(header);
 		dscale = PGOS_SHORT_DSCALE(header);
 		data += 2;
-		len -= 2;
-		if (header & PGOS_SHORT_NEGATIVE)
-			*p++ = '-';
 	}
 	else
 	{
 		int16		long_weight;
 
 		memcpy(&long_weight, data + 2, 2);
+		negative = (header & PGOS_NUMERIC_NEGATIVE) != 0;
 		weight = long_weight;
 		dscale = header & PGOS_NUMERIC_DSCALE;
 		data += 4;
-		len -= 4;
-		if (header & PGOS_NUMERIC_NEGATIVE)
-			*p++ = '-';
 	}
-	count = len / 2;
-
-	/* whole digits are written, also behind the end */
-	length = (weight < 0 ? 1 : (weight + 1) * 4) + 1 + dscale + 3;
-	if (unlikely(length > PGOS_ENCODE_ROOM - PGOS_ENCODE_SLACK))
-		p = pgos_encode_room(enc, p, length + PGOS_ENCODE_SLACK);
-	if (weight < 0)
-		*p++ = '0';
-	else
-	{
-		p = pgos_put_small(p, pgos_numeric_digit(data, 0, count));
-		for (n = 1; n <= weight; n++)
-			p = pgos_put4(p, pgos_numeric_digit(data, n, count));
-	}
-	if (dscale > 0)
-	{
-		char	   *end;
-
-		*p++ = '.';
-		end = p + dscale;
-		for (n = weight + 1; p < end; n++)
-			p = pgos_put4(p, pgos_numeric_digit(data, n, count));
-		p = end;
-	}
-	return p;
+	p = pgos_encode_room(enc, p, (Max(weight, 0) + 1) * 4 + dscale + PGOS_ENCODE_SLACK);
+	*p = '-';
+	return pgos_put_numeric(p + negative, data, end, weight, dscale);
 }
 
-static char *
-pgos_encode_numeric(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+char *
+pgos_encode_numeric(PgosEncoder *enc, PgosEncodeColumn *col, const char *data, size_t len, char *p)
 {
-	value = pgos_encode_detoast(enc, value);
-	return pgos_encode_numeric_body(enc, VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), p);
+	uint16		header;
+	int			weight;
+	int			dscale;
+
+	memcpy(&header, data, 2);
+	weight = PGOS_SHORT_WEIGHT(header);
+	dscale = PGOS_SHORT_DSCALE(header);
+	/* in the room that is there */
+	if (unlikely((header & PGOS_NUMERIC_SPECIAL) != PGOS_NUMERIC_SHORT || weight > 8 || dscale > 20))
+		return pgos_encode_any_numeric(enc, data, len, p);
+	*p = '-';
+	return pgos_put_numeric(p + ((header & PGOS_SHORT_NEGATIVE) != 0), data + 2, data + len, weight,
+							dscale);
 }
 
 /* ---------------------------------------------------------------- dates and times */
 
 static char *
-pgos_encode_date(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_date(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	DateADT		date;
 
 	memcpy(&date, value, sizeof(date));
 	if (DateStyle != USE_ISO_DATES || date < PGOS_FIRST_DATE || date > PGOS_LAST_DATE)
-		return pgos_encode_by_function(enc, col, value, p);
+		return pgos_encode_by_function(enc, col, value, len, p);
 	return pgos_put_date(p, (uint32) (date + PGOS_EPOCH_DAY));
 }
 
 static char *
-pgos_encode_time(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_time(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	TimeADT		time;
 
 	memcpy(&time, value, sizeof(time));
 	if (time < 0 || time > USECS_PER_DAY)
-		return pgos_encode_by_function(enc, col, value, p);
+		return pgos_encode_by_function(enc, col, value, len, p);
 	return pgos_put_time(p, time);
 }
 
@@ -467,14 +493,14 @@ pgos_put_timestamp(char *p, int64 timestamp)
 }
 
 static char *
-pgos_encode_timestamp(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_timestamp(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	Timestamp	timestamp;
 
 	memcpy(&timestamp, value, sizeof(timestamp));
 	if (DateStyle != USE_ISO_DATES || timestamp < PGOS_FIRST_DATE * USECS_PER_DAY ||
 		timestamp >= (PGOS_LAST_DATE + 1) * USECS_PER_DAY)
-		return pgos_encode_by_function(enc, col, value, p);
+		return pgos_encode_by_function(enc, col, value, len, p);
 	return pgos_put_timestamp(p, timestamp + PGOS_EPOCH_DAY * USECS_PER_DAY);
 }
 
@@ -564,7 +590,7 @@ pgos_zone_offset(PgosEncoder *enc, TimestampTz timestamp, int32 *offset)
 }
 
 static char *
-pgos_encode_timestamptz(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, char *p)
+pgos_encode_timestamptz(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	TimestampTz timestamp;
 	int32		offset;
@@ -576,7 +602,7 @@ pgos_encode_timestamptz(PgosEncoder *enc, PgosEncodeColumn *col, const char *val
 	if (DateStyle != USE_ISO_DATES || timestamp < (PGOS_FIRST_DATE + 2) * USECS_PER_DAY ||
 		timestamp >= (PGOS_LAST_DATE - 1) * USECS_PER_DAY ||
 		!pgos_zone_offset(enc, timestamp, &offset))
-		return pgos_encode_by_function(enc, col, value, p);
+		return pgos_encode_by_function(enc, col, value, len, p);
 	local = timestamp + offset * USECS_PER_SEC + PGOS_EPOCH_DAY * USECS_PER_DAY;
 	p = pgos_put_timestamp(p, local);
 
@@ -604,30 +630,32 @@ static const struct
 	Oid			out;
 	int16		attlen;
 	bool		plain;
+	PgosStored	stored;
 	PgosEncodeFn encode;
 } pgos_encode_types[] = {
-	{F_BOOLOUT, 1, true, pgos_encode_bool},
-	{F_INT2OUT, 2, true, pgos_encode_int2},
-	{F_INT4OUT, 4, true, pgos_encode_int4},
-	{F_INT8OUT, 8, true, pgos_encode_int8},
-	{F_OIDOUT, 4, true, pgos_encode_oid},
-	{F_FLOAT4OUT, 4, true, pgos_encode_float4},
-	{F_FLOAT8OUT, 8, true, pgos_encode_float8},
-	{F_NUMERIC_OUT, -1, true, pgos_encode_numeric},
-	{F_DATE_OUT, 4, true, pgos_encode_date},
-	{F_TIME_OUT, 8, true, pgos_encode_time},
-	{F_TIMESTAMP_OUT, 8, true, pgos_encode_timestamp},
-	{F_TIMESTAMPTZ_OUT, 8, true, pgos_encode_timestamptz},
-	{F_UUID_OUT, UUID_LEN, true, pgos_encode_uuid},
-	{F_BYTEAOUT, -1, true, pgos_encode_bytea},
-	{F_TEXTOUT, -1, false, pgos_encode_text},
-	{F_VARCHAROUT, -1, false, pgos_encode_text},
-	{F_BPCHAROUT, -1, false, pgos_encode_text},
-	{F_JSON_OUT, -1, false, pgos_encode_text},
-	{F_NAMEOUT, NAMEDATALEN, false, pgos_encode_name},
-	{F_CHAROUT, 1, false, pgos_encode_char},
-	{F_ENUM_OUT, 4, false, pgos_encode_enum},
-	{F_JSONB_OUT, -1, false, pgos_encode_jsonb},
+	{F_BOOLOUT, 1, true, PGOS_STORED_FIXED, pgos_encode_bool},
+	{F_INT2OUT, 2, true, PGOS_STORED_FIXED, pgos_encode_int2},
+	{F_INT4OUT, 4, true, PGOS_STORED_INT4, pgos_encode_int4},
+	{F_INT8OUT, 8, true, PGOS_STORED_INT8, pgos_encode_int8},
+	{F_OIDOUT, 4, true, PGOS_STORED_FIXED, pgos_encode_oid},
+	{F_FLOAT4OUT, 4, true, PGOS_STORED_FIXED, pgos_encode_float4},
+	{F_FLOAT8OUT, 8, true, PGOS_STORED_FIXED, pgos_encode_float8},
+	{F_NUMERIC_OUT, -1, true, PGOS_STORED_PACKED, pgos_encode_numeric},
+	{F_DATE_OUT, 4, true, PGOS_STORED_FIXED, pgos_encode_date},
+	{F_TIME_OUT, 8, true, PGOS_STORED_FIXED, pgos_encode_time},
+	{F_TIMESTAMP_OUT, 8, true, PGOS_STORED_FIXED, pgos_encode_timestamp},
+	{F_TIMESTAMPTZ_OUT, 8, true, PGOS_STORED_FIXED, pgos_encode_timestamptz},
+	{F_UUID_OUT, UUID_LEN, true, PGOS_STORED_FIXED, pgos_encode_uuid},
+	{F_BYTEAOUT, -1, true, PGOS_STORED_VARLENA, pgos_encode_bytea},
+	{F_TEXTOUT, -1, false, PGOS_STORED_PACKED, pgos_encode_text},
+	{F_VARCHAROUT, -1, false, PGOS_STORED_PACKED, pgos_encode_text},
+	{F_BPCHAROUT, -1, false, PGOS_STORED_PACKED, pgos_encode_text},
+	{F_JSON_OUT, -1, false, PGOS_STORED_PACKED, pgos_encode_text},
+	{F_NAMEOUT, NAMEDATALEN, false, PGOS_STORED_FIXED, pgos_encode_name},
+	{F_CHAROUT, 1, false, PGOS_STORED_FIXED, pgos_encode_char},
+	{F_ENUM_OUT, 4, false, PGOS_STORED_FIXED, pgos_encode_enum},
+	{F_ARRAY_OUT, -1, false, PGOS_STORED_VARLENA, pgos_encode_array},
+	{F_JSONB_OUT, -1, false, PGOS_STORED_VARLENA, pgos_encode_jsonb},
 };
 
 void
@@ -640,16 +668,24 @@ pgos_encode_choose(PgosEncoder *enc, PgosEncodeColumn *col, Oid type)
 	col->out = palloc(sizeof(FmgrInfo));
 	fmgr_info(out, col->out);
 	col->encode = pgos_encode_by_function;
+	col->stored = col->attlen > 0	  ? PGOS_STORED_FIXED
+				  : col->attlen == -1 ? PGOS_STORED_VARLENA
+									  : PGOS_STORED_CSTRING;
 	for (int i = 0; i < (int) lengthof(pgos_encode_types); i++)
 	{
 		if (pgos_encode_types[i].out != out || pgos_encode_types[i].attlen != col->attlen)
 			continue;
 		if (pgos_encode_types[i].plain && (!enc->plain || col->force_quote))
 			continue;
-		if (out == F_JSONB_OUT && (!pgos_encode_jsonb_fits(enc) || col->force_quote))
+		if (out == F_JSONB_OUT && (!pgos_encode_marks_fit(enc) || col->force_quote))
 			continue;
+		if (out == F_ARRAY_OUT && (col->force_quote || !pgos_encode_array_prepare(enc, col, type)))
+			continue;
+		col->stored = pgos_encode_types[i].stored;
 		col->encode = pgos_encode_types[i].encode;
 	}
+	if (col->encode == pgos_encode_text && enc->csv)
+		col->encode = col->force_quote ? pgos_encode_csv : pgos_encode_csv_text;
 	if (col->encode == pgos_encode_enum)
 		col->state = palloc0(PGOS_ENUM_SLOTS * sizeof(PgosEnumLabel));
 	if (col->encode == pgos_encode_timestamptz && enc->zone_slots == NULL)

@@ -117,7 +117,7 @@ pgos_pull_open_relation(PgosPull *pull, bool *created)
 	return rel;
 }
 
-static void
+void
 pgos_pull_result(PgosPull *pull, Oid relid)
 {
 	PgosJobResult *result = &pull->run->result;
@@ -139,12 +139,16 @@ pgos_pull_run(PgosRun *run)
 	Relation	rel;
 	Oid			relid;
 	bool		created;
+	int			workers;
 
 	pull->run = run;
 	pull->job = run->job;
 	pull->spec = run->job->spec;
 	pgos_run_open_store(run);
 	pgos_pull_resolve(pull);
+	workers = pgos_pull_workers(pull);
+	if (workers > 1 && pgos_pull_parallel(pull, workers))
+		return;
 
 	StartTransactionCommand();
 	MemoryContextSwitchTo(run->context);

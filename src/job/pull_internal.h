@@ -6,6 +6,7 @@
  *		pull_resolve.c		which objects there are to be pulled
  *		pull_object.c		one object: fetched ahead, format and compression, loaded
  *		pull_rejects.c		rows that are left out
+ *		pull_parallel.c		by several workers, into a table that the job creates
  *
  * Everything of a run lives in run->context; everything raises.
  */
@@ -55,6 +56,19 @@ typedef struct PgosPull
 extern void pgos_pull_resolve(PgosPull *pull);
 extern void pgos_pull_not_found(PgosPull *pull, const char *key, const char *what)
 	pg_attribute_noreturn();
+
+/* ---------------------------------------------------------------- pull.c */
+
+/* Fills run->result with what was loaded into the relation. */
+extern void pgos_pull_result(PgosPull *pull, Oid relid);
+
+/* ---------------------------------------------------------------- pull_parallel.c */
+
+/* How many workers the pull is worth and may have: 1 for one stream.  With no transaction open. */
+extern int	pgos_pull_workers(PgosPull *pull);
+
+/* Runs the pull with that many workers, to its commit; false: no team is free, nothing was done. */
+extern bool pgos_pull_parallel(PgosPull *pull, int workers);
 
 /* ---------------------------------------------------------------- pull_object.c */
 

@@ -21,6 +21,7 @@ typedef struct PgosRun
 	List	   *sinks;			/* upload sinks that may be unfinished */
 	List	   *written;		/* of PgosJobObject: complete, but of no use without a manifest */
 	struct PgosTeam *team;		/* that leader or helper belongs to, or NULL */
+	bool		staging;		/* a pull has made a table that has not got its name yet */
 	bool		published;		/* the dataset is visible: nothing may be taken away any more */
 	PgosJobResult result;
 } PgosRun;
@@ -41,6 +42,11 @@ extern void pgos_pull_tables_run(PgosRun *run);
  * raises if the store refuses.
  */
 extern void pgos_push_cleanup(PgosRun *run);
+
+/* The same for a pull by several workers. */
+extern void pgos_pull_help(PgosRun *run);
+extern void pgos_pull_cleanup(PgosRun *run);
+extern void pgos_pull_give_up(PgosRun *run);
 
 /* For a push that was begun more often than allowed: takes back what the attempts before have left. */
 extern void pgos_push_give_up(PgosRun *run);

@@ -40,4 +40,7 @@ extern PgosSpec *pgos_spec_from_json(PgosJobKind kind, Jsonb *json);
 /* The string that member `name` of the object has, palloc'd; NULL if there is none (or it is no string). */
 extern char *pgos_json_string(Jsonb *object, const char *name);
 
+/* Why a pull with these arguments cannot be shared by several workers, as a sentence; NULL if it can. */
+extern const char *pgos_spec_pull_unsplittable(const PgosSpec *spec);
+
 #endif

@@ -175,3 +175,18 @@ pgos_spec_pull_check(const PgosSpec *spec)
 	if (load->map_header && binary)
 		pgos_spec_pull_conflict("header", "the format binary");
 }
+
+const char *
+pgos_spec_pull_unsplittable(const PgosSpec *spec)
+{
+	if (spec->skip_loaded)
+		return "skip_loaded must see what is loaded in one transaction.";
+	if (spec->load.skip)
+		return "on_error => 'skip' counts the rejected rows in one place.";
+	if (spec->load.on_conflict != PGOS_CONFLICT_ERROR)
+		return "on_conflict is decided in one transaction.";
+	if (spec->load.map_header || spec->load.ignore_extra || spec->load.path_column != NULL ||
+		spec->load.row_column != NULL || spec->load.hive_columns)
+		return "Columns that are mapped or added are loaded by one worker.";
+	return NULL;
+}

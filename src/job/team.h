@@ -2,8 +2,8 @@
  * team.h
  *		A team: the workers that run one job together.
  *
- * The worker that claimed the job is the leader.  It fills a team in shared memory (ranges of blocks, the
- * exported snapshot), opens it, and begins to take ranges itself; idle workers of the same database and role
+ * The worker that claimed the job is the leader.  It fills a team in shared memory (for a push ranges of blocks and
+ * the exported snapshot, for a pull one range for each object), opens it, and begins to take ranges itself; idle workers of the same database and role
  * join and take others until there are none.  So a team needs no helper to make progress, and one that comes
  * late is no harm.
  *
@@ -70,6 +70,7 @@ typedef struct PgosTeam
 	char		request_id[128];
 
 	char		snapshot[64];	/* name of the exported snapshot */
+	char		folder[1100];	/* of the dataset that is pulled */
 	char		suffix[64];		/* of the object's names, or "" */
 	int			condition;		/* PgosPutCondition of the objects */
 	ConditionVariable changed;

@@ -185,10 +185,24 @@ pgos_worker_cleanup(PgosRun *run, bool give_up)
 {
 	PG_TRY();
 	{
-		if (give_up)
-			pgos_push_give_up(run);
-		else
-			pgos_push_cleanup(run);
+		switch (run->job->kind)
+		{
+			case PGOS_JOB_PUSH:
+			case PGOS_JOB_PUSH_TABLES:
+				if (give_up)
+					pgos_push_give_up(run);
+				else
+					pgos_push_cleanup(run);
+				break;
+			case PGOS_JOB_PULL:
+				if (give_up)
+					pgos_pull_give_up(run);
+				else
+					pgos_pull_cleanup(run);
+				break;
+			case PGOS_JOB_PULL_TABLES:
+				break;
+		}
 	}
 	PG_CATCH();
 	{
@@ -235,7 +249,10 @@ pgos_worker_try(PgosRun *run)
 			MemoryContextSwitchTo(context);
 			pgos_worker_report(job);
 			job->spec = pgos_spec_from_json(job->kind, job->spec_json);
-			pgos_push_help(run);
+			if (pgos_job_kind_is_push(job->kind))
+				pgos_push_help(run);
+			else
+				pgos_pull_help(run);
 		}
 		else if (job->attempts > pgos_max_attempts)
 			ereport(ERROR, (errcode(ERRCODE_OPERATOR_INTERVENTION),
@@ -294,8 +311,7 @@ pgos_worker_run(PgosJob *job, MemoryContext context)
 
 		/* a second cancel must not keep us from cleaning up */
 		pgos_slot_set(PGOS_SLOT_BUSY, job->job_id);
-		if (pgos_job_kind_is_push(job->kind))
-			pgos_worker_cleanup(&run, job->attempts > pgos_max_attempts);
+		pgos_worker_cleanup(&run, job->attempts > pgos_max_attempts);
 		ereport(LOG, (errcode(error->sqlerrcode),
 					  errmsg("job " INT64_FORMAT " (%s %s) %s: %s", job->job_id,
 							 pgos_job_kind_name(job->kind), job->relation,
