@@ -14,7 +14,7 @@ PGFILEDESC = "pgobjstore - export and import through object stores"
 
 PG_CPPFLAGS = -I$(CURDIR)/src $(shell xml2-config --cflags)
 PG_CFLAGS = -Werror -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
-SHLIB_LINK = -lcurl -lzstd -lz -llz4 -lxml2 -lpthread
+SHLIB_LINK = -Wl,--version-script=$(CURDIR)/src/exports.map -lcurl -lzstd -lz -llz4 -lxml2 -lpthread
 
 REGRESS = $(patsubst test/sql/%.sql,%,$(sort $(wildcard test/sql/*.sql)))
 REGRESS_OPTS = --inputdir=test

@@ -229,7 +229,7 @@ judge(PgosHttpOp *op)
 
 		case PGOS_HTTP_RETRY:
 		case PGOS_HTTP_RETRY_BRIEFLY:
-			delay = retry_delay(op, verdict == PGOS_HTTP_RETRY_BRIEFLY);
+			delay = retry_delay(op, verdict == PGOS_HTTP_RETRY_BRIEFLY || op->attempt.request.hurry);
 			if (delay < 0)
 			{
 				op_finish(op, false);

@@ -60,6 +60,7 @@ typedef struct PgosHttpRequest
 	const char *ca_file;		/* or NULL: the system's */
 	int			connect_timeout;	/* ms */
 	int			request_timeout;	/* ms without progress */
+	bool		hurry;			/* few attempts, close to each other */
 } PgosHttpRequest;
 
 /* Why an attempt brought no complete answer. */

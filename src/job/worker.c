@@ -183,6 +183,9 @@ pgos_worker_claim(MemoryContext context, PgosJob *job)
 static void
 pgos_worker_cleanup(PgosRun *run, bool give_up)
 {
+	/* the job stays "running" meanwhile */
+	if (run->store != NULL)
+		pgos_store_hurry(run->store);
 	PG_TRY();
 	{
 		switch (run->job->kind)

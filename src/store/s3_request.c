@@ -178,6 +178,7 @@ prepare(void *arg, int attempt, PgosHttpRequest *request)
 	request->ca_file = store->options.ca_file;
 	request->connect_timeout = store->options.connect_timeout;
 	request->request_timeout = store->options.request_timeout;
+	request->hurry = store->hurry;
 	request->body_max = call->body_max;
 
 	if (!call->verifying)

@@ -14,6 +14,9 @@
 #include "store/store_driver.h"
 #include "utils/memutils.h"
 
+/* Time without progress after which a request of a store in a hurry is given up. */
+#define PGOS_HURRY_MS 5000
+
 /* ---------------------------------------------------------------- opening */
 
 PgosStore *
@@ -45,6 +48,14 @@ pgos_store_open(Oid serverid, Oid userid)
 	store->driver->open(store);
 	MemoryContextSwitchTo(old);
 	return store;
+}
+
+void
+pgos_store_hurry(PgosStore *store)
+{
+	store->options.connect_timeout = Min(store->options.connect_timeout, PGOS_HURRY_MS);
+	store->options.request_timeout = Min(store->options.request_timeout, PGOS_HURRY_MS);
+	store->hurry = true;
 }
 
 void

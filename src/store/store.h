@@ -60,6 +60,12 @@ typedef struct PgosStoreLimits
 extern PgosStore *pgos_store_open(Oid serverid, Oid userid);
 extern void pgos_store_close(PgosStore *store);
 
+/*
+ * From now on the store's requests give up soon: a few seconds without progress, two attempts.  For a clean-up after
+ * a failure, which should not keep anybody waiting for a server that does not answer.
+ */
+extern void pgos_store_hurry(PgosStore *store);
+
 /* "s3://bucket/prefix/key" for messages and catalog rows: no secrets, not encoded.  palloc'd. */
 extern char *pgos_store_url(PgosStore *store, const char *key);
 extern const char *pgos_store_server_name(PgosStore *store);

@@ -28,6 +28,7 @@ struct PgosStore
 	PgosStoreCounters public_counters;	/* what pgos_store_counters() shows */
 	int			in_flight;		/* requests started, not done, not cancelled */
 	int64		completions;	/* requests that became done */
+	bool		hurry;			/* pgos_store_hurry() was called */
 	void	   *state;			/* the driver's */
 };
 

@@ -86,18 +86,42 @@ is($node->sql(q(SELECT relrowsecurity FROM pg_class WHERE oid = 's.rls'::regclas
 
 # ---------------------------------------------------------------- those that cannot be the same
 
-# Columns as psql would list them.
+# For each of the relations what psql would list of its columns, in one session.
 sub columns_of
 {
-	my ($db, $relation) = @_;
-	return $node->sql(<<"SQL", db => $db);
+	my ($db, @relations) = @_;
+	return each_relation($db, <<'SQL', @relations);
 SELECT string_agg(format('%I %s %s %s', attname, format_type(atttypid, atttypmod),
 	CASE WHEN attcollation <> typcollation THEN (SELECT collname FROM pg_collation WHERE oid = attcollation) END,
-	CASE WHEN attnotnull THEN 'not null' END), E'\\n' ORDER BY attnum)
-FROM pg_attribute JOIN pg_type t ON t.oid = atttypid WHERE attrelid = ${\ quote_literal($relation)}::regclass AND attnum > 0 AND NOT attisdropped
+	CASE WHEN attnotnull THEN 'not null' END), ', ' ORDER BY attnum)
+FROM pg_attribute JOIN pg_type t ON t.oid = atttypid WHERE attrelid = r AND attnum > 0 AND NOT attisdropped
 SQL
 }
-is(columns_of('target', "s.$_"), columns_of('source', "s.$_"), "$_: the columns") for qw(v mv kid typed seqs);
+
+# How many indexes, constraints, partitions and defaults they have.
+sub counts_of
+{
+	my ($db, @relations) = @_;
+	return each_relation($db, <<'SQL', @relations);
+SELECT concat_ws(' ', (SELECT count(*) FROM pg_index WHERE indrelid = r),
+	(SELECT string_agg(contype, '' ORDER BY contype) FROM pg_constraint WHERE conrelid = r AND contype NOT IN ('f', 'n')),
+	(SELECT count(*) FROM pg_partition_tree(r)), (SELECT count(*) FROM pg_attrdef WHERE adrelid = r))
+SQL
+}
+
+sub each_relation
+{
+	my ($db, $query, @relations) = @_;
+	return map { $_->{listing} } $node->rows("SELECT (SELECT l.l FROM ($query) l (l)) AS listing FROM unnest(array["
+		  . join(', ', map { quote_literal($_) } @relations) . "]::regclass[]) WITH ORDINALITY AS u (r, n) ORDER BY n", db => $db);
+}
+
+my @changed = map { "s.$_" } qw(v mv kid typed seqs);
+{
+	my @source = columns_of('source', @changed);
+	my @target = columns_of('target', @changed);
+	is($target[$_], $source[$_], "$changed[$_]: the columns") for 0 .. $#changed;
+}
 is($node->sql(qq(SELECT string_agg(relname || relkind::text, ' ' ORDER BY relname) FROM pg_class WHERE oid IN ('s.v'::regclass, 's.mv'::regclass)), db => 'target'),
 	'mvr vr', 'views become tables');
 is($node->sql(q(SELECT string_agg(pg_get_constraintdef(oid), ' ' ORDER BY conname) FROM pg_constraint WHERE conrelid = 's.kid'::regclass AND contype <> 'n'), db => 'target'),
@@ -135,16 +159,15 @@ is($node->sql(q(INSERT INTO s.counted (t) VALUES ('new') RETURNING id, n), db =>
 	my @names = map { qq("N s"."new ""t; $_") } 0 .. $#tables;
 	@jobs = run_jobs($node, 'target', map { 'SELECT objstore_pull(' . quote_literal($names[$_]) . ", path => 'ddl/$_/', mode => 'create');" } 0 .. $#tables);
 	is_deeply([ map { "$_->{relation}: $_->{message} " . ($_->{detail} // '') } grep { $_->{state} ne 'done' } @jobs ], [], 'all tables again, under other names');
+	my @source = columns_of('source', @tables);
+	my @target = columns_of('target', @names);
+	my @source_counts = counts_of('source', @tables);
+	my @target_counts = counts_of('target', @names);
 	for my $i (0 .. $#tables)
 	{
-		is(columns_of('target', $names[$i]), columns_of('source', $tables[$i]), "$tables[$i]: the columns under another name");
-		next if $tables[$i] =~ /^s\.m?v$/;
-		my $count = sub {
-			my ($db, $name) = @_;
-			return $node->sql("SELECT (SELECT count(*) FROM pg_index WHERE indrelid = r), (SELECT string_agg(contype, '' ORDER BY contype) FROM pg_constraint WHERE conrelid = r AND contype NOT IN ('f', 'n')),"
-				  . "(SELECT count(*) FROM pg_partition_tree(r)), (SELECT count(*) FROM pg_attrdef WHERE adrelid = r) FROM (SELECT ${\ quote_literal($name)}::regclass AS r) x", db => $db);
-		};
-		is($count->('target', $names[$i]), $count->('source', $tables[$i]), "$tables[$i]: indexes, constraints, partitions, defaults");
+		is($target[$i], $source[$i], "$tables[$i]: the columns under another name");
+		is($target_counts[$i], $source_counts[$i], "$tables[$i]: indexes, constraints, partitions, defaults")
+		  unless $tables[$i] =~ /^s\.m?v$/;
 	}
 }
 
