@@ -111,7 +111,7 @@ server_fails('no_bucket', 'no such bucket', sqlstate => '42704', message => qr/4
 fails(q(SELECT objstore_push('data', server => 'no_bucket', path => 'one.csv')), 'no such bucket, one object', sqlstate => '42704',
 	message => qr/NoSuchBucket/);
 fails(q(SELECT objstore_pull('data', server => 'good', path => 'not there/')), 'no dataset', sqlstate => '42704',
-	message => qr{no dataset at "s3://\Q$bucket\E/good/not there/" on server "good"}, hint => qr/folder of a dataset/);
+	message => qr{no object matches path "not there/" on server "good"}, detail => qr{s3://\Q$bucket\E/good/not there/});
 fails(q(SELECT objstore_pull('data', server => 'good', path => 'not there.csv')), 'no object', sqlstate => '42704', message => qr/no object at/);
 fails(q(SELECT objstore_push('data', server => 'good', path => 'there/')), 'dataset exists', sqlstate => '42710',
 	message => qr/exists already on server "good"/, hint => qr/if_exists => 'replace'/);

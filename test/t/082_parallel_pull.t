@@ -61,7 +61,7 @@ is($node->ok_job("SELECT objstore_pull('one', server => 'lake', path => '$push->
 	my $proxy = $s3->proxy([ { method => 'GET', match => 'part-00002', action => 'corrupt', bytes => 1000, times => -1 } ]);
 	$node->create_store('bad', url => "s3://$bucket", store => $proxy);
 	my $job = $node->run_job("SELECT objstore_pull('broken', server => 'bad', path => '$push->{path}')");
-	is($job->{state}, 'failed', 'a damaged object');
+	is($job->{state}, 'failed', 'a damaged object') or diag explain $proxy->rules, [ $proxy->requests ];
 	is($job->{sqlstate}, 'XX001', 'its SQLSTATE') or diag "$job->{message}";
 	is($node->sql("SELECT count(*) FROM pg_class WHERE relname ~ '^(broken|objstore_pull)'"), 0, 'leaves no table');
 }
