@@ -232,8 +232,8 @@ pgos_encode_pass_over(PgosEncodeColumn *col, const char **value)
 static char *
 pgos_encode_datum(PgosEncoder *enc, PgosEncodeColumn *col, Datum datum, bool isnull, char *p)
 {
-	char		buf[sizeof(Datum)];
-	const char *value = buf;
+	Datum		bytes;
+	const char *value = (const char *) &bytes;
 
 	p = pgos_encode_room(enc, p, enc->room);
 	if (isnull)
@@ -241,7 +241,7 @@ pgos_encode_datum(PgosEncoder *enc, PgosEncodeColumn *col, Datum datum, bool isn
 	else
 	{
 		if (col->attbyval)
-			store_att_byval(buf, datum, col->attlen);
+			store_att_byval(&bytes, datum, col->attlen);
 		else
 			value = DatumGetPointer(datum);
 		p = pgos_encode_stored(enc, col, false, &value, p);
