@@ -45,7 +45,7 @@ lint:
 	test/lint
 
 format:
-	clang-format -i $(wildcard src/*.[ch] src/*/*.[ch] test/unit/*.[ch])
+	clang-format-14 -i $(filter-out %_vectors.h,$(wildcard src/*.[ch] src/*/*.[ch] test/*/*.[ch] test/*/*/*.[ch]))
 
 bench:
 	test/bench/run $(SCALE)

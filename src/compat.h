@@ -73,7 +73,7 @@ pgos_compat_check_insert(ParseState *pstate, Relation rel, Bitmapset *columns)
 static inline void
 pgos_compat_check_select(Relation rel, Bitmapset *columns)
 {
-	ParseState *pstate = make_parsestate(NULL);
+	ParseState		   *pstate = make_parsestate(NULL);
 	ParseNamespaceItem *nsitem =
 		addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, false);
 

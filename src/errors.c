@@ -51,23 +51,23 @@ pgos_failure_reset(void)
 static int
 word_distance(const char *a, const char *b)
 {
-	int			rows[3][MAX_WORD + 1];
-	int			alen = (int) strlen(a);
-	int			blen = (int) strlen(b);
+	int rows[3][MAX_WORD + 1];
+	int alen = (int) strlen(a);
+	int blen = (int) strlen(b);
 
 	for (int j = 0; j <= blen; j++)
 		rows[0][j] = j;
 	for (int i = 1; i <= alen; i++)
 	{
-		int		   *row = rows[i % 3];
-		const int  *above = rows[(i + 2) % 3];
-		const int  *above2 = rows[(i + 1) % 3];
+		int		  *row = rows[i % 3];
+		const int *above = rows[(i + 2) % 3];
+		const int *above2 = rows[(i + 1) % 3];
 
 		row[0] = i;
 		for (int j = 1; j <= blen; j++)
 		{
-			int			ca = tolower((unsigned char) a[i - 1]);
-			int			cb = tolower((unsigned char) b[j - 1]);
+			int ca = tolower((unsigned char) a[i - 1]);
+			int cb = tolower((unsigned char) b[j - 1]);
 
 			row[j] = above[j - 1] + (ca == cb ? 0 : 1);
 			row[j] = Min(row[j], above[j] + 1);
@@ -90,7 +90,7 @@ pgos_nearest_word(const char *word, const char *const *list)
 		return NULL;
 	for (; *list != NULL; list++)
 	{
-		int			distance;
+		int distance;
 
 		if (strlen(*list) > MAX_WORD)
 			continue;

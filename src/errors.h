@@ -17,11 +17,11 @@
 
 typedef struct PgosFailure
 {
-	int			sqlstate;		/* MAKE_SQLSTATE() code; 0 while there is no failure */
-	char	   *message;		/* primary message, lower case, no final stop */
-	char	   *detail;			/* or NULL */
-	char	   *hint;			/* or NULL */
-	char	   *request_id;		/* the store's id of the request, or NULL */
+	int	  sqlstate;	  /* MAKE_SQLSTATE() code; 0 while there is no failure */
+	char *message;	  /* primary message, lower case, no final stop */
+	char *detail;	  /* or NULL */
+	char *hint;		  /* or NULL */
+	char *request_id; /* the store's id of the request, or NULL */
 } PgosFailure;
 
 /* ereport(ERROR) with all fields of the failure; remembers its request id for pgos_failure_request_id(). */
@@ -29,7 +29,7 @@ extern void pgos_failure_raise(const PgosFailure *failure) pg_attribute_noreturn
 
 /* The request id of the failure raised last in this process, or NULL.  Valid until the next reset. */
 extern const char *pgos_failure_request_id(void);
-extern void pgos_failure_reset(void);
+extern void		   pgos_failure_reset(void);
 
 /*
  * The member of the NULL-terminated list that a mistyped word is closest to, or NULL when none is close

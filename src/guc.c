@@ -14,21 +14,21 @@
 #include "miscadmin.h"
 #include "utils/guc.h"
 
-char	   *pgos_default_server = NULL;
-int			pgos_max_workers = 4;
-int			pgos_queue_size = 1024;
-int			pgos_idle_timeout = 10 * 1000;
-int			pgos_max_attempts = 3;
-int			pgos_parallel = 2;
-int			pgos_part_size_kb = 8 * 1024;
-int			pgos_concurrency = 8;
-int			pgos_frame_size_kb = 4 * 1024;
-int			pgos_compression_level = 1;
-int			pgos_fast_path = PGOS_FAST_PATH_AUTO;
-int			pgos_connect_timeout = 10 * 1000;
-int			pgos_request_timeout = 60 * 1000;
-int			pgos_max_retries = 12;
-int			pgos_retry_timeout = 120 * 1000;
+char *pgos_default_server = NULL;
+int	  pgos_max_workers = 4;
+int	  pgos_queue_size = 1024;
+int	  pgos_idle_timeout = 10 * 1000;
+int	  pgos_max_attempts = 3;
+int	  pgos_parallel = 2;
+int	  pgos_part_size_kb = 8 * 1024;
+int	  pgos_concurrency = 8;
+int	  pgos_frame_size_kb = 4 * 1024;
+int	  pgos_compression_level = 1;
+int	  pgos_fast_path = PGOS_FAST_PATH_AUTO;
+int	  pgos_connect_timeout = 10 * 1000;
+int	  pgos_request_timeout = 60 * 1000;
+int	  pgos_max_retries = 12;
+int	  pgos_retry_timeout = 120 * 1000;
 
 static const struct config_enum_entry pgos_fast_path_options[] = {
 	{"auto", PGOS_FAST_PATH_AUTO, false},
@@ -39,18 +39,17 @@ static const struct config_enum_entry pgos_fast_path_options[] = {
 void
 pgos_guc_init(void)
 {
-	DefineCustomStringVariable("pgobjstore.default_server",
-							   "Foreign server that is used when a call names none.", NULL,
-							   &pgos_default_server, "objstore_local", PGC_USERSET, 0, NULL, NULL,
-							   NULL);
+	DefineCustomStringVariable(
+		"pgobjstore.default_server", "Foreign server that is used when a call names none.", NULL,
+		&pgos_default_server, "objstore_local", PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pgobjstore.max_workers",
 							"Workers that run jobs at the same time, in the whole cluster.",
-							"They count against max_worker_processes.", &pgos_max_workers, 4, 1, 256,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
+							"They count against max_worker_processes.", &pgos_max_workers, 4, 1,
+							256, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pgobjstore.idle_timeout",
 							"Time that a worker waits for the next job of its database and role.",
-							NULL, &pgos_idle_timeout, 10 * 1000, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							NULL, &pgos_idle_timeout, 10 * 1000, 0, INT_MAX, PGC_SIGHUP,
+							GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("pgobjstore.max_attempts",
 							"Times that an interrupted job is begun before it fails.", NULL,
 							&pgos_max_attempts, 3, 1, 100, PGC_SIGHUP, 0, NULL, NULL, NULL);
@@ -64,17 +63,16 @@ pgos_guc_init(void)
 							GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("pgobjstore.concurrency", "Requests in flight for one stream.", NULL,
 							&pgos_concurrency, 8, 1, 64, PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("pgobjstore.frame_size",
-							"Raw bytes after which a zstd frame ends at the next row.", NULL,
-							&pgos_frame_size_kb, 4 * 1024, 64, 1024 * 1024, PGC_USERSET, GUC_UNIT_KB,
-							NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pgobjstore.frame_size", "Raw bytes after which a zstd frame ends at the next row.", NULL,
+		&pgos_frame_size_kb, 4 * 1024, 64, 1024 * 1024, PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("pgobjstore.compression_level", "Compression level of zstd.", NULL,
 							&pgos_compression_level, 1, -7, 19, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("pgobjstore.fast_path",
 							 "Encode and decode rows directly instead of by COPY, where possible.",
 							 "The bytes are the same either way.", &pgos_fast_path,
-							 PGOS_FAST_PATH_AUTO, pgos_fast_path_options, PGC_USERSET, 0, NULL, NULL,
-							 NULL);
+							 PGOS_FAST_PATH_AUTO, pgos_fast_path_options, PGC_USERSET, 0, NULL,
+							 NULL, NULL);
 	DefineCustomIntVariable("pgobjstore.connect_timeout",
 							"Time in which a connection to a store must be made.", NULL,
 							&pgos_connect_timeout, 10 * 1000, 100, 3600 * 1000, PGC_USERSET,
@@ -91,11 +89,11 @@ pgos_guc_init(void)
 
 	/* Sizes of shared memory can be set only while it is being laid out. */
 	if (process_shared_preload_libraries_in_progress)
-		DefineCustomIntVariable("pgobjstore.queue_size",
-								"Pairs of database and role with waiting jobs that shared memory holds.",
-								"More than these wait in their tables until there is room.",
-								&pgos_queue_size, 1024, 1, 65536, PGC_POSTMASTER, 0, NULL, NULL,
-								NULL);
+		DefineCustomIntVariable(
+			"pgobjstore.queue_size",
+			"Pairs of database and role with waiting jobs that shared memory holds.",
+			"More than these wait in their tables until there is room.", &pgos_queue_size, 1024, 1,
+			65536, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("pgobjstore");
 }

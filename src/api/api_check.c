@@ -57,10 +57,10 @@ pgos_arg_word(FunctionCallInfo fcinfo, int arg, const char *name)
 List *
 pgos_arg_names(FunctionCallInfo fcinfo, int arg)
 {
-	List	   *names = NIL;
-	Datum	   *elements;
-	bool	   *nulls;
-	int			count;
+	List  *names = NIL;
+	Datum *elements;
+	bool  *nulls;
+	int	   count;
 
 	if (PG_ARGISNULL(arg))
 		return NIL;
@@ -83,7 +83,7 @@ pgos_arg_names(FunctionCallInfo fcinfo, int arg)
 int
 pgos_arg_parallel(FunctionCallInfo fcinfo, int arg)
 {
-	int			parallel;
+	int parallel;
 
 	if (PG_ARGISNULL(arg))
 		return 0;
@@ -99,9 +99,8 @@ pgos_arg_parallel(FunctionCallInfo fcinfo, int arg)
 ForeignServer *
 pgos_check_server(FunctionCallInfo fcinfo, int arg)
 {
-	const char *name =
-		PG_ARGISNULL(arg) ? pgos_default_server : NameStr(*PG_GETARG_NAME(arg));
-	ForeignServer *server;
+	const char		*name = PG_ARGISNULL(arg) ? pgos_default_server : NameStr(*PG_GETARG_NAME(arg));
+	ForeignServer	*server;
 	PgosStoreOptions options;
 
 	if (name == NULL || name[0] == '\0')
@@ -109,11 +108,11 @@ pgos_check_server(FunctionCallInfo fcinfo, int arg)
 						errhint("Give server => '...', or set pgobjstore.default_server.")));
 	server = GetForeignServerByName(name, true);
 	if (server == NULL)
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
-						errmsg("server \"%s\" does not exist", name),
-						errhint("Create it: CREATE SERVER %s FOREIGN DATA WRAPPER objstore OPTIONS (url "
-								"'s3://bucket/prefix'). The psql command \\des lists the servers.",
-								quote_identifier(name))));
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("server \"%s\" does not exist", name),
+				 errhint("Create it: CREATE SERVER %s FOREIGN DATA WRAPPER objstore OPTIONS (url "
+						 "'s3://bucket/prefix'). The psql command \\des lists the servers.",
+						 quote_identifier(name))));
 	if (strcmp(GetForeignDataWrapper(server->fdwid)->fdwname, "objstore") != 0)
 		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
 						errmsg("server \"%s\" is not an object store", name),
@@ -134,25 +133,27 @@ pgos_check_server(FunctionCallInfo fcinfo, int arg)
 void
 pgos_check_role(void)
 {
-	Oid			role = GetUserId();
-	HeapTuple	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(role));
-	bool		can_login;
+	Oid		  role = GetUserId();
+	HeapTuple tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(role));
+	bool	  can_login;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for role %u", role);
 	can_login = ((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin;
 	ReleaseSysCache(tuple);
 	if (!can_login && !PGOS_COMPAT_NOLOGIN_WORKS)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_ROLE_SPECIFICATION),
-						errmsg("role \"%s\" cannot run jobs", GetUserNameFromId(role, false)),
-						errdetail("The role has no LOGIN, and a job runs in a session of its role."),
-						errhint("Call the function as a role with LOGIN, or ALTER ROLE %s LOGIN.",
-								quote_identifier(GetUserNameFromId(role, false)))));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_ROLE_SPECIFICATION),
+				 errmsg("role \"%s\" cannot run jobs", GetUserNameFromId(role, false)),
+				 errdetail("The role has no LOGIN, and a job runs in a session of its role."),
+				 errhint("Call the function as a role with LOGIN, or ALTER ROLE %s LOGIN.",
+						 quote_identifier(GetUserNameFromId(role, false)))));
 	if (pgos_compat_database_aclcheck(MyDatabaseId, role, ACL_CONNECT) != ACLCHECK_OK)
-		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-						errmsg("permission denied for database %s", get_database_name(MyDatabaseId)),
-						errdetail("A job runs in a session of its role, and role \"%s\" has no CONNECT.",
-								  GetUserNameFromId(role, false))));
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for database %s", get_database_name(MyDatabaseId)),
+				 errdetail("A job runs in a session of its role, and role \"%s\" has no CONNECT.",
+						   GetUserNameFromId(role, false))));
 }
 
 void
@@ -163,11 +164,12 @@ pgos_check_path(const char *path)
 
 	problem = pgos_key_check(utf8);
 	if (problem != NULL)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("invalid value for argument \"path\": \"%s\"", path),
-						errdetail("%s", problem),
-						errhint("A path is relative to the url of the server: 'folder/' for a dataset, "
-								"'folder/name.csv.zst' for one object.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for argument \"path\": \"%s\"", path),
+				 errdetail("%s", problem),
+				 errhint("A path is relative to the url of the server: 'folder/' for a dataset, "
+						 "'folder/name.csv.zst' for one object.")));
 	pfree(utf8);
 }
 
@@ -175,9 +177,9 @@ pgos_check_path(const char *path)
 void
 pgos_check_select(Oid relid, List *columns)
 {
-	HeapTuple	tuple;
-	int			natts;
-	ListCell   *lc;
+	HeapTuple tuple;
+	int		  natts;
+	ListCell *lc;
 
 	foreach (lc, columns)
 	{
@@ -212,8 +214,8 @@ pgos_check_select(Oid relid, List *columns)
 	ReleaseSysCache(tuple);
 	for (AttrNumber attno = 1; attno <= natts; attno++)
 	{
-		char	   *name = get_attname(relid, attno, true);
-		bool		wanted = columns == NIL;
+		char *name = get_attname(relid, attno, true);
+		bool  wanted = columns == NIL;
 
 		if (name == NULL)
 			continue;
@@ -249,11 +251,12 @@ pgos_check_not_temporary(Oid relid)
 void
 pgos_check_target(Oid relid)
 {
-	Relation	rel = relation_open(relid, AccessShareLock);
-	char		relkind = rel->rd_rel->relkind;
-	bool		usable = relkind == RELKIND_RELATION || relkind == RELKIND_PARTITIONED_TABLE ||
-		relkind == RELKIND_FOREIGN_TABLE ||
-		(relkind == RELKIND_VIEW && rel->trigdesc != NULL && rel->trigdesc->trig_insert_instead_row);
+	Relation rel = relation_open(relid, AccessShareLock);
+	char	 relkind = rel->rd_rel->relkind;
+	bool	 usable = relkind == RELKIND_RELATION || relkind == RELKIND_PARTITIONED_TABLE ||
+				  relkind == RELKIND_FOREIGN_TABLE ||
+				  (relkind == RELKIND_VIEW && rel->trigdesc != NULL &&
+				   rel->trigdesc->trig_insert_instead_row);
 
 	if (!usable)
 		ereport(ERROR,

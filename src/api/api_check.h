@@ -23,7 +23,7 @@ extern char *pgos_arg_word(FunctionCallInfo fcinfo, int arg, const char *name);
 extern List *pgos_arg_names(FunctionCallInfo fcinfo, int arg);
 
 /* The argument parallel, 0 for null. */
-extern int	pgos_arg_parallel(FunctionCallInfo fcinfo, int arg);
+extern int pgos_arg_parallel(FunctionCallInfo fcinfo, int arg);
 
 /* The server that a call names or the default: exists, is ours, may be used, has what it needs. */
 extern ForeignServer *pgos_check_server(FunctionCallInfo fcinfo, int arg);

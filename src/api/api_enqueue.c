@@ -70,12 +70,12 @@ PG_FUNCTION_INFO_V1(objstore_push);
 Datum
 objstore_push(PG_FUNCTION_ARGS)
 {
-	PgosSpecWords words = {0};
-	PgosJob		job = {0};
+	PgosSpecWords  words = {0};
+	PgosJob		   job = {0};
 	ForeignServer *server;
-	char	   *schema;
-	char	   *table;
-	char		relkind;
+	char		  *schema;
+	char		  *table;
+	char		   relkind;
 
 	pgos_check_can_enqueue("objstore_push()");
 	if (PG_ARGISNULL(PUSH_RELATION))
@@ -98,8 +98,7 @@ objstore_push(PG_FUNCTION_ARGS)
 	relkind = get_rel_relkind(job.relid);
 	if (relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE &&
 		relkind != RELKIND_VIEW && relkind != RELKIND_MATVIEW && relkind != RELKIND_FOREIGN_TABLE)
-		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
-						errmsg("cannot push \"%s\"", table),
+		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("cannot push \"%s\"", table),
 						errdetail("It is no table, partitioned table, view, materialized view or "
 								  "foreign table.")));
 	pgos_check_not_temporary(job.relid);
@@ -141,7 +140,7 @@ objstore_push(PG_FUNCTION_ARGS)
 static void
 pgos_pull_target(const char *relation, PgosJob *job, PgosSpecWords *words)
 {
-	RangeVar   *range = makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(relation)));
+	RangeVar *range = makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(relation)));
 
 	if (range->catalogname != NULL &&
 		strcmp(range->catalogname, get_database_name(MyDatabaseId)) != 0)
@@ -155,7 +154,7 @@ pgos_pull_target(const char *relation, PgosJob *job, PgosSpecWords *words)
 	}
 	else
 	{
-		Oid			nspid = RangeVarGetCreationNamespace(range);
+		Oid nspid = RangeVarGetCreationNamespace(range);
 
 		words->table = range->relname;
 		words->schema = get_namespace_name(nspid);
@@ -176,11 +175,14 @@ pgos_check_pull_parallel(const PgosJob *job, const PgosSpec *spec)
 	const char *reason = pgos_spec_pull_unsplittable(spec);
 
 	if (OidIsValid(job->relid))
-		reason = "The table exists, and rows of several workers would not appear in it all at once.";
+		reason =
+			"The table exists, and rows of several workers would not appear in it all at once.";
 	if (reason != NULL)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("this pull cannot use several workers"), errdetail("%s", reason),
-						errhint("Leave parallel out, or pull a dataset into a table that does not exist.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("this pull cannot use several workers"),
+			 errdetail("%s", reason),
+			 errhint("Leave parallel out, or pull a dataset into a table that does not exist.")));
 }
 
 PG_FUNCTION_INFO_V1(objstore_pull);
@@ -188,10 +190,10 @@ PG_FUNCTION_INFO_V1(objstore_pull);
 Datum
 objstore_pull(PG_FUNCTION_ARGS)
 {
-	PgosSpecWords words = {0};
-	PgosJob		job = {0};
+	PgosSpecWords  words = {0};
+	PgosJob		   job = {0};
 	ForeignServer *server;
-	PgosSpec   *spec;
+	PgosSpec	  *spec;
 
 	pgos_check_can_enqueue("objstore_pull()");
 	job.kind = PGOS_JOB_PULL;
@@ -216,20 +218,21 @@ objstore_pull(PG_FUNCTION_ARGS)
 					 errhint("Use mode => 'append' or mode => 'replace', or another name.")));
 		pgos_check_target(job.relid);
 		if (pg_class_aclcheck(job.relid, GetUserId(), ACL_INSERT) != ACLCHECK_OK &&
-			pg_attribute_aclcheck_all(job.relid, GetUserId(), ACL_INSERT, ACLMASK_ANY) != ACLCHECK_OK)
-			ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-							errmsg("permission denied for table %s", words.table),
-							errhint("The role needs INSERT on it: GRANT INSERT ON %s TO %s.",
-									job.relation,
-									quote_identifier(GetUserNameFromId(GetUserId(), false)))));
+			pg_attribute_aclcheck_all(job.relid, GetUserId(), ACL_INSERT, ACLMASK_ANY) !=
+				ACLCHECK_OK)
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("permission denied for table %s", words.table),
+					 errhint("The role needs INSERT on it: GRANT INSERT ON %s TO %s.", job.relation,
+							 quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 		if (spec->mode == PGOS_MODE_REPLACE &&
 			pg_class_aclcheck(job.relid, GetUserId(), ACL_DELETE) != ACLCHECK_OK)
-			ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-							errmsg("permission denied for table %s", words.table),
-							errdetail("mode => 'replace' deletes its rows."),
-							errhint("The role needs DELETE on it: GRANT DELETE ON %s TO %s.",
-									job.relation,
-									quote_identifier(GetUserNameFromId(GetUserId(), false)))));
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("permission denied for table %s", words.table),
+					 errdetail("mode => 'replace' deletes its rows."),
+					 errhint("The role needs DELETE on it: GRANT DELETE ON %s TO %s.", job.relation,
+							 quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 	}
 	server = pgos_check_server(fcinfo, PULL_SERVER);
 	pgos_check_role();

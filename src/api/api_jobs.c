@@ -31,7 +31,7 @@
 static Oid
 pgos_job_of_caller(int64 job_id, char **state)
 {
-	Oid			owner;
+	Oid owner;
 
 	if (!pgos_job_look(job_id, &owner, state) ||
 		!(has_privs_of_role(GetUserId(), owner) ||
@@ -52,8 +52,8 @@ pgos_state_is_final(const char *state)
 static char *
 pgos_row_attribute(HeapTupleHeader row, const char *name)
 {
-	bool		isnull;
-	Datum		value = GetAttributeByName(row, name, &isnull);
+	bool  isnull;
+	Datum value = GetAttributeByName(row, name, &isnull);
 
 	return isnull ? NULL : TextDatumGetCString(value);
 }
@@ -62,11 +62,11 @@ pgos_row_attribute(HeapTupleHeader row, const char *name)
 static void
 pgos_raise_job_error(int64 job_id, HeapTupleHeader row)
 {
-	char	   *sqlstate = pgos_row_attribute(row, "sqlstate");
-	char	   *message = pgos_row_attribute(row, "message");
-	char	   *detail = pgos_row_attribute(row, "detail");
-	char	   *hint = pgos_row_attribute(row, "hint");
-	int			code = ERRCODE_INTERNAL_ERROR;
+	char *sqlstate = pgos_row_attribute(row, "sqlstate");
+	char *message = pgos_row_attribute(row, "message");
+	char *detail = pgos_row_attribute(row, "detail");
+	char *hint = pgos_row_attribute(row, "hint");
+	int	  code = ERRCODE_INTERNAL_ERROR;
 
 	if (sqlstate != NULL && strlen(sqlstate) == 5)
 		code = MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]);
@@ -80,11 +80,11 @@ PG_FUNCTION_INFO_V1(objstore_wait);
 Datum
 objstore_wait(PG_FUNCTION_ARGS)
 {
-	int64		job_id;
-	char	   *state;
-	TimestampTz deadline = DT_NOEND;
+	int64		  job_id;
+	char		 *state;
+	TimestampTz	  deadline = DT_NOEND;
 	static uint32 wait_event = 0;
-	Datum		row;
+	Datum		  row;
 
 	pgos_shmem_require();
 	if (PG_ARGISNULL(0))
@@ -93,20 +93,22 @@ objstore_wait(PG_FUNCTION_ARGS)
 	job_id = PG_GETARG_INT64(0);
 	if (!PG_ARGISNULL(1))
 	{
-		deadline = DatumGetTimestampTz(DirectFunctionCall2(
-			timestamptz_pl_interval, TimestampTzGetDatum(GetCurrentTimestamp()), PG_GETARG_DATUM(1)));
+		deadline = DatumGetTimestampTz(
+			DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(GetCurrentTimestamp()),
+								PG_GETARG_DATUM(1)));
 	}
 	if (pgos_enqueue_is_mine(job_id))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot wait for job " INT64_FORMAT " in the transaction that enqueued it", job_id),
+				 errmsg("cannot wait for job " INT64_FORMAT " in the transaction that enqueued it",
+						job_id),
 				 errdetail("The job begins when this transaction commits."),
 				 errhint("COMMIT first, then call objstore_wait.")));
 
 	ConditionVariablePrepareToSleep(&pgos_shared->job_ended);
 	for (;;)
 	{
-		long		ms = PGOS_WAIT_LOOK_MS;
+		long ms = PGOS_WAIT_LOOK_MS;
 
 		(void) pgos_job_of_caller(job_id, &state);
 		if (pgos_state_is_final(state))
@@ -116,13 +118,12 @@ objstore_wait(PG_FUNCTION_ARGS)
 			TimestampTz now = GetCurrentTimestamp();
 
 			if (now >= deadline)
-				ereport(ERROR,
-						(errcode(ERRCODE_QUERY_CANCELED),
-						 errmsg("timed out waiting for job " INT64_FORMAT, job_id),
-						 errdetail("The job is %s.", state),
-						 errhint("It goes on: wait again, look into objstore_jobs, or call "
-								 "objstore_cancel(" INT64_FORMAT ").",
-								 job_id)));
+				ereport(ERROR, (errcode(ERRCODE_QUERY_CANCELED),
+								errmsg("timed out waiting for job " INT64_FORMAT, job_id),
+								errdetail("The job is %s.", state),
+								errhint("It goes on: wait again, look into objstore_jobs, or call "
+										"objstore_cancel(" INT64_FORMAT ").",
+										job_id)));
 			ms = Min(ms, TimestampDifferenceMilliseconds(now, deadline) + 1);
 		}
 		(void) ConditionVariableTimedSleep(&pgos_shared->job_ended, ms,
@@ -140,14 +141,15 @@ objstore_wait(PG_FUNCTION_ARGS)
 static bool
 pgos_cancel_running(int64 job_id)
 {
-	bool		found = false;
+	bool found = false;
 
 	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < pgos_shared->slot_count && !found; i++)
 	{
-		PgosSlot   *slot = &pgos_shared->slots[i];
+		PgosSlot *slot = &pgos_shared->slots[i];
 
-		if (slot->state == PGOS_SLOT_BUSY && slot->database == MyDatabaseId && slot->job_id == job_id)
+		if (slot->state == PGOS_SLOT_BUSY && slot->database == MyDatabaseId &&
+			slot->job_id == job_id)
 		{
 			slot->cancel = true;
 			found = kill(slot->pid, SIGINT) == 0;
@@ -169,7 +171,7 @@ pgos_cancel(int64 job_id)
 
 	for (;;)
 	{
-		char	   *state;
+		char *state;
 
 		(void) pgos_job_of_caller(job_id, &state);
 		if (pgos_state_is_final(state))
@@ -182,11 +184,12 @@ pgos_cancel(int64 job_id)
 		if (pgos_cancel_running(job_id))
 			return true;
 		if (GetCurrentTimestamp() > deadline)
-			ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
-							errmsg("could not cancel job " INT64_FORMAT, job_id),
-							errdetail("No worker runs it at the moment, and it is not waiting either: its "
-									  "worker has ended, and it is about to be put back."),
-							errhint("Try again.")));
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("could not cancel job " INT64_FORMAT, job_id),
+					 errdetail("No worker runs it at the moment, and it is not waiting either: its "
+							   "worker has ended, and it is about to be put back."),
+					 errhint("Try again.")));
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10,
 						 PGOS_COMPAT_WAIT_EVENT(wait_event, "ObjstoreCancelJob"));
 		ResetLatch(MyLatch);
@@ -199,18 +202,19 @@ PG_FUNCTION_INFO_V1(objstore_cancel);
 Datum
 objstore_cancel(PG_FUNCTION_ARGS)
 {
-	int64		job_id = PG_GETARG_INT64(0);
-	char	   *state;
-	Oid			owner;
+	int64 job_id = PG_GETARG_INT64(0);
+	char *state;
+	Oid	  owner;
 
 	pgos_shmem_require();
 	owner = pgos_job_of_caller(job_id, &state);
 	if (!has_privs_of_role(GetUserId(), owner) &&
 		!has_privs_of_role(GetUserId(), get_role_oid("pg_signal_backend", false)))
-		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-						errmsg("permission denied to cancel job " INT64_FORMAT, job_id),
-						errhint("Only a member of the role that owns the job, or of pg_signal_backend, "
-								"may cancel it.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to cancel job " INT64_FORMAT, job_id),
+				 errhint("Only a member of the role that owns the job, or of pg_signal_backend, "
+						 "may cancel it.")));
 	/* of another role's superuser jobs pg_signal_backend must keep its hands off, as the server does */
 	if (superuser_arg(owner) && !superuser())
 		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -220,11 +224,11 @@ objstore_cancel(PG_FUNCTION_ARGS)
 
 typedef struct PgosProgressSum
 {
-	int64		rows;
-	int64		raw_bytes;
-	int64		stored_bytes;
-	int64		parts;
-	int64		done_units;
+	int64 rows;
+	int64 raw_bytes;
+	int64 stored_bytes;
+	int64 parts;
+	int64 done_units;
 } PgosProgressSum;
 
 static void
@@ -243,7 +247,7 @@ Datum
 objstore_progress(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	bool		all;
+	bool		   all;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (pgos_shared == NULL)
@@ -251,14 +255,14 @@ objstore_progress(PG_FUNCTION_ARGS)
 	all = has_privs_of_role(GetUserId(), get_role_oid("pg_read_all_stats", false));
 	for (int i = 0; i < pgos_shared->slot_count; i++)
 	{
-		PgosSlot   *slot = &pgos_shared->slots[i];
+		PgosSlot	   *slot = &pgos_shared->slots[i];
 		PgosProgressSum sum = {0};
-		Datum		values[7];
-		bool		nulls[7] = {false};
-		uint64		total;
-		int64		job_id;
-		Oid			role;
-		int			pid;
+		Datum			values[7];
+		bool			nulls[7] = {false};
+		uint64			total;
+		int64			job_id;
+		Oid				role;
+		int				pid;
 
 		LWLockAcquire(pgos_shared->lock, LW_SHARED);
 		job_id = slot->state == PGOS_SLOT_BUSY && slot->database == MyDatabaseId ? slot->job_id : 0;
@@ -270,10 +274,10 @@ objstore_progress(PG_FUNCTION_ARGS)
 			/* the leader and those who help it */
 			for (int j = 0; j < pgos_shared->slot_count; j++)
 			{
-				PgosSlot   *member = &pgos_shared->slots[j];
+				PgosSlot *member = &pgos_shared->slots[j];
 
-				if (j == i || (member->state == PGOS_SLOT_BUSY && member->database == MyDatabaseId &&
-							   member->helping == job_id))
+				if (j == i || (member->state == PGOS_SLOT_BUSY &&
+							   member->database == MyDatabaseId && member->helping == job_id))
 					pgos_progress_add(&sum, member);
 			}
 		}
@@ -288,14 +292,15 @@ objstore_progress(PG_FUNCTION_ARGS)
 		values[5] = Int32GetDatum((int) sum.parts);
 		nulls[6] = total == 0;
 		/* the total is an estimate: never 100 before it is done */
-		values[6] = total == 0 ? (Datum) 0
-							   : DirectFunctionCall2(
-									 numeric_round,
-									 DirectFunctionCall1(
-										 float8_numeric,
-										 Float8GetDatum(Min(99.9, 100.0 * (double) sum.done_units /
-																	  (double) total))),
-									 Int32GetDatum(1));
+		values[6] =
+			total == 0
+				? (Datum) 0
+				: DirectFunctionCall2(
+					  numeric_round,
+					  DirectFunctionCall1(float8_numeric,
+										  Float8GetDatum(Min(99.9, 100.0 * (double) sum.done_units /
+																	   (double) total))),
+					  Int32GetDatum(1));
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -53,12 +53,13 @@ enum
 static List *
 pgos_tables_of_array(ArrayType *array)
 {
-	List	   *relids = NIL;
-	Datum	   *elements;
-	bool	   *nulls;
-	int			count;
+	List  *relids = NIL;
+	Datum *elements;
+	bool  *nulls;
+	int	   count;
 
-	deconstruct_array(array, REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT, &elements, &nulls, &count);
+	deconstruct_array(array, REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT, &elements, &nulls,
+					  &count);
 	for (int i = 0; i < count; i++)
 	{
 		if (nulls[i])
@@ -89,10 +90,10 @@ pgos_tables_by_name(const char *schema, const char *pattern)
 		"WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass "
 		"AND d.objid OPERATOR(pg_catalog.=) c.oid AND d.deptype OPERATOR(pg_catalog.=) 'e') "
 		"ORDER BY n.nspname, c.relname";
-	Oid			types[2] = {TEXTOID, TEXTOID};
-	Datum		values[2] = {0, 0};
-	char		nulls[2] = {'n', 'n'};
-	List	   *relids = NIL;
+	Oid			  types[2] = {TEXTOID, TEXTOID};
+	Datum		  values[2] = {0, 0};
+	char		  nulls[2] = {'n', 'n'};
+	List		 *relids = NIL;
 	MemoryContext context = CurrentMemoryContext;
 
 	if (schema != NULL)
@@ -111,9 +112,9 @@ pgos_tables_by_name(const char *schema, const char *pattern)
 		elog(ERROR, "could not list the tables");
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
-		bool		isnull;
-		Oid			relid = DatumGetObjectId(
-			SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
+		bool isnull;
+		Oid	 relid = DatumGetObjectId(
+			 SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
 		MemoryContext old = MemoryContextSwitchTo(context);
 
 		relids = lappend_oid(relids, relid);
@@ -127,8 +128,8 @@ pgos_tables_by_name(const char *schema, const char *pattern)
 static char *
 pgos_tables_check(Oid relid)
 {
-	char	   *table = get_rel_name(relid);
-	char		relkind = get_rel_relkind(relid);
+	char *table = get_rel_name(relid);
+	char  relkind = get_rel_relkind(relid);
 
 	if (table == NULL)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
@@ -148,10 +149,10 @@ PG_FUNCTION_INFO_V1(objstore_push_tables);
 Datum
 objstore_push_tables(PG_FUNCTION_ARGS)
 {
-	PgosSpecWords words = {0};
-	PgosJob		job = {0};
+	PgosSpecWords  words = {0};
+	PgosJob		   job = {0};
 	ForeignServer *server;
-	ListCell   *lc;
+	ListCell	  *lc;
 
 	pgos_check_can_enqueue("objstore_push_tables()");
 	job.kind = PGOS_JOB_PUSH_TABLES;
@@ -192,7 +193,7 @@ objstore_push_tables(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(PUSH_PATH))
 	{
 		StringInfoData key;
-		char		stamp[PGOS_UTC_SIZE];
+		char		   stamp[PGOS_UTC_SIZE];
 
 		initStringInfo(&key);
 		pgos_key_component(&key, pgos_text_to_utf8(get_database_name(MyDatabaseId)));
@@ -219,27 +220,27 @@ objstore_push_tables(PG_FUNCTION_ARGS)
 static List *
 pgos_tables_wanted(ArrayType *array)
 {
-	List	   *names = NIL;
-	Datum	   *elements;
-	bool	   *nulls;
-	int			count;
+	List  *names = NIL;
+	Datum *elements;
+	bool  *nulls;
+	int	   count;
 
 	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &count);
 	for (int i = 0; i < count; i++)
 	{
-		List	   *parts;
+		List *parts;
 
 		if (nulls[i])
 			ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 							errmsg("argument \"tables\" must not contain nulls")));
 		parts = textToQualifiedNameList(DatumGetTextPP(elements[i]));
 		if (list_length(parts) > 2)
-			ereport(ERROR, (errcode(ERRCODE_INVALID_NAME),
-							errmsg("\"%s\" is no name of a table", TextDatumGetCString(elements[i]))));
-		names = lappend(names, pgos_qualified_name(list_length(parts) == 2
-													   ? strVal(linitial(parts))
-													   : "public",
-												   strVal(llast(parts))));
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_NAME),
+					 errmsg("\"%s\" is no name of a table", TextDatumGetCString(elements[i]))));
+		names = lappend(
+			names, pgos_qualified_name(list_length(parts) == 2 ? strVal(linitial(parts)) : "public",
+									   strVal(llast(parts))));
 	}
 	if (names == NIL)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -253,8 +254,8 @@ PG_FUNCTION_INFO_V1(objstore_pull_tables);
 Datum
 objstore_pull_tables(PG_FUNCTION_ARGS)
 {
-	PgosSpecWords words = {0};
-	PgosJob		job = {0};
+	PgosSpecWords  words = {0};
+	PgosJob		   job = {0};
 	ForeignServer *server;
 
 	pgos_check_can_enqueue("objstore_pull_tables()");

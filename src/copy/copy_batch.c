@@ -24,39 +24,39 @@
 #include "utils/rel.h"
 #include "utils/resowner.h"
 
-#define PGOS_BATCH_BYTES	(1024 * 1024)
-#define PGOS_BATCH_RECORDS	10000
+#define PGOS_BATCH_BYTES (8 * 1024 * 1024)
+#define PGOS_BATCH_RECORDS 100000
 /* of a line that is too long, what is kept to show */
-#define PGOS_BATCH_SHOWN	(8 * 1024)
+#define PGOS_BATCH_SHOWN (8 * 1024)
 
 typedef struct PgosRecord
 {
-	size_t		begin;			/* in the buffer */
-	size_t		len;
-	uint64		first_line;		/* counted from 1 */
-	uint64		last_line;
+	size_t begin; /* in the buffer */
+	size_t len;
+	uint64 first_line; /* counted from 1 */
+	uint64 last_line;
 } PgosRecord;
 
 typedef struct PgosBatch
 {
-	PgosLoad   *load;
-	PgosPlan   *plan;
-	PgosSplitter *splitter;
-	int			encoding;		/* of the source */
-	PgosSource *source;
+	PgosLoad	   *load;
+	PgosPlan	   *plan;
+	PgosSplitter   *splitter;
+	int				encoding; /* of the source */
+	PgosSource	   *source;
 	PgosLoadCounts *counts;
-	MemoryContext attempt_context;
-	size_t		max_line;
-	char	   *buf;
-	size_t		size;
-	size_t		len;
-	size_t		done;			/* bytes of buf that are in records */
-	PgosRecord *records;
-	int			count;
-	int64		rows_before;	/* records in earlier batches */
-	uint64		lines;			/* lines before the next record */
-	bool		ended;			/* the source has */
-	bool		over;			/* so have the records */
+	MemoryContext	attempt_context;
+	size_t			max_line;
+	char		   *buf;
+	size_t			size;
+	size_t			len;
+	size_t			done; /* bytes of buf that are in records */
+	PgosRecord	   *records;
+	int				count;
+	int64			rows_before; /* records in earlier batches */
+	uint64			lines;		 /* lines before the next record */
+	bool			ended;		 /* the source has */
+	bool			over;		 /* so have the records */
 } PgosBatch;
 
 static bool
@@ -94,7 +94,7 @@ pgos_batch_add(PgosBatch *batch, size_t len, int newlines)
 static void
 pgos_batch_read(PgosBatch *batch)
 {
-	size_t		n;
+	size_t n;
 
 	if (batch->len == batch->size)
 	{
@@ -112,7 +112,7 @@ pgos_batch_read(PgosBatch *batch)
 static size_t
 pgos_batch_first_line(const PgosBatch *batch)
 {
-	size_t		len = batch->splitter->first_line;
+	size_t len = batch->splitter->first_line;
 
 	if (len > 0 && batch->splitter->eol == PGOS_EOL_CRNL && batch->done + len < batch->len &&
 		batch->buf[batch->done + len] == '\n')
@@ -124,11 +124,11 @@ pgos_batch_first_line(const PgosBatch *batch)
 static void
 pgos_batch_drop_line(PgosBatch *batch)
 {
-	size_t		len;
-	size_t		data_len;
+	size_t len;
+	size_t data_len;
 
-	while (pgos_splitter_scan(batch->splitter, batch->buf, batch->len, batch->ended, &len, &data_len) ==
-			   PGOS_SPLIT_MORE &&
+	while (pgos_splitter_scan(batch->splitter, batch->buf, batch->len, batch->ended, &len,
+							  &data_len) == PGOS_SPLIT_MORE &&
 		   batch->splitter->first_line == 0)
 	{
 		batch->len -= batch->splitter->scanned;
@@ -148,14 +148,13 @@ pgos_batch_drop_line(PgosBatch *batch)
 static void
 pgos_batch_too_long(PgosBatch *batch)
 {
-	PgosReject	reject = {0};
-	char	   *shown;
+	PgosReject reject = {0};
+	char	  *shown;
 
 	if (!batch->load->spec->skip)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("line " UINT64_FORMAT " of object \"%s\" is longer than %zu bytes",
-						batch->lines + 1, batch->plan->object->url, batch->max_line)));
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						errmsg("line " UINT64_FORMAT " of object \"%s\" is longer than %zu bytes",
+							   batch->lines + 1, batch->plan->object->url, batch->max_line)));
 	reject.raw_len = Min(batch->len, PGOS_BATCH_SHOWN);
 	shown = palloc(reject.raw_len);
 	memcpy(shown, batch->buf, reject.raw_len);
@@ -183,18 +182,33 @@ pgos_batch_next(PgosBatch *batch)
 	batch->done = 0;
 }
 
-/* The record under way does not end within the buffer.  False: the records that are there must go first. */
+/*
+ * A quote that is never closed, in the record under way: of that, the first line is a record.  It is a batch of
+ * its own, as COPY would see the quote go on into the records behind it.
+ */
+static void
+pgos_batch_open_quote(PgosBatch *batch, size_t len)
+{
+	size_t first_line = pgos_batch_first_line(batch);
+
+	if (batch->count == 0)
+		pgos_batch_add(batch, first_line > 0 ? first_line : len, 0);
+}
+
+/* The record under way does not end within the buffer.  False: it is time to load what there is. */
 static bool
 pgos_batch_go_on(PgosBatch *batch)
 {
-	size_t		first_line = pgos_batch_first_line(batch);
-	bool		too_long = batch->len - batch->done > batch->max_line;
+	bool too_long = batch->len - batch->done > batch->max_line;
 
-	if (too_long && first_line > 0 && batch->load->spec->skip)
-		pgos_batch_add(batch, first_line, 0);
-	else if (batch->count > 0 && (too_long || batch->len == batch->size))
+	if (too_long && batch->splitter->first_line > 0 && batch->load->spec->skip)
+	{
+		pgos_batch_open_quote(batch, 0);
 		return false;
-	else if (too_long)
+	}
+	if (batch->count > 0 && (too_long || batch->len == batch->size))
+		return false;
+	if (too_long)
 		pgos_batch_too_long(batch);
 	else
 		pgos_batch_read(batch);
@@ -207,12 +221,11 @@ pgos_batch_fill(PgosBatch *batch)
 {
 	while (!batch->over && batch->count < PGOS_BATCH_RECORDS && batch->done < PGOS_BATCH_BYTES)
 	{
-		size_t		len;
-		size_t		data_len;
-		size_t		first_line;
+		size_t len;
+		size_t data_len;
 
-		switch (pgos_splitter_scan(batch->splitter, batch->buf + batch->done, batch->len - batch->done,
-								   batch->ended, &len, &data_len))
+		switch (pgos_splitter_scan(batch->splitter, batch->buf + batch->done,
+								   batch->len - batch->done, batch->ended, &len, &data_len))
 		{
 			case PGOS_SPLIT_RECORD:
 				pgos_batch_add(batch, len, batch->splitter->newlines);
@@ -230,9 +243,8 @@ pgos_batch_fill(PgosBatch *batch)
 					pgos_batch_add(batch, data_len, 0);
 				break;
 			case PGOS_SPLIT_OPEN_QUOTE:
-				first_line = pgos_batch_first_line(batch);
-				pgos_batch_add(batch, first_line > 0 ? first_line : len, 0);
-				break;
+				pgos_batch_open_quote(batch, len);
+				return true;
 			case PGOS_SPLIT_END:
 				batch->over = true;
 				break;
@@ -247,14 +259,14 @@ pgos_batch_fill(PgosBatch *batch)
 static ErrorData *
 pgos_batch_attempt(PgosBatch *batch, int lo, int hi)
 {
-	PgosRecord *first = &batch->records[lo];
-	PgosRecord *last = &batch->records[hi - 1];
-	PgosSource	source = {pgos_batch_never, batch->buf + first->begin,
-						  last->begin + last->len - first->begin};
+	PgosRecord	 *first = &batch->records[lo];
+	PgosRecord	 *last = &batch->records[hi - 1];
+	PgosSource	  source = {pgos_batch_never, batch->buf + first->begin,
+							last->begin + last->len - first->begin};
 	PgosRowsInput input = {&source, first->first_line - 1, batch->rows_before + lo};
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile error = NULL;
+	ErrorData *volatile error = NULL;
 	volatile int64 loaded = 0;
 
 	batch->load->rows_before = batch->counts->loaded;
@@ -263,7 +275,7 @@ pgos_batch_attempt(PgosBatch *batch, int lo, int hi)
 	MemoryContextSwitchTo(batch->attempt_context);
 	PG_TRY();
 	{
-		int64		read;
+		int64 read;
 
 		loaded = pgos_load_rows(batch->load, batch->plan, &input, &read);
 		ReleaseCurrentSubTransaction();
@@ -319,9 +331,10 @@ static void
 pgos_batch_reject(PgosBatch *batch, int index, const ErrorData *error, const PgosErrorPlace *place)
 {
 	const PgosRecord *record = &batch->records[index];
-	PgosReject	reject = {0};
+	PgosReject		  reject = {0};
 
-	reject.line = (int64) (place->known ? place->line : record->last_line);
+	/* COPY counts the end of a line with an open quote */
+	reject.line = (int64) (place->known ? Min(place->line, record->last_line) : record->last_line);
 	reject.column = place->column[0] != '\0' ? place->column : error->column_name;
 	reject.sqlstate = error->sqlerrcode;
 	reject.message = error->message;
@@ -337,7 +350,7 @@ pgos_batch_find(const PgosBatch *batch, int lo, int hi, uint64 line)
 {
 	while (lo < hi)
 	{
-		int			mid = lo + (hi - lo) / 2;
+		int mid = lo + (hi - lo) / 2;
 
 		if (batch->records[mid].last_line < line)
 			lo = mid + 1;
@@ -354,13 +367,13 @@ static void
 pgos_batch_load_range(PgosBatch *batch, int lo, int hi, bool trust)
 {
 	/* rows for foreign tables are sent in groups: which one of them was bad is not known */
-	bool		sure = batch->load->rel->rd_rel->relkind == RELKIND_RELATION;
+	bool sure = batch->load->rel->rd_rel->relkind == RELKIND_RELATION;
 
 	while (lo < hi)
 	{
-		ErrorData  *error = pgos_batch_attempt(batch, lo, hi);
+		ErrorData	  *error = pgos_batch_attempt(batch, lo, hi);
 		PgosErrorPlace place = batch->load->place;
-		int			bad = -1;
+		int			   bad = -1;
 
 		if (error == NULL)
 			return;
@@ -381,7 +394,7 @@ pgos_batch_load_range(PgosBatch *batch, int lo, int hi, bool trust)
 		}
 		else if (bad >= 0)
 		{
-			int64		rejected = batch->counts->rejected;
+			int64 rejected = batch->counts->rejected;
 
 			pgos_batch_load_range(batch, lo, bad, false);
 			if (sure && batch->counts->rejected == rejected)
@@ -396,7 +409,7 @@ pgos_batch_load_range(PgosBatch *batch, int lo, int hi, bool trust)
 		}
 		else
 		{
-			int			mid = lo + (hi - lo) / 2;
+			int mid = lo + (hi - lo) / 2;
 
 			pgos_batch_load_range(batch, lo, mid, trust);
 			lo = mid;
@@ -409,7 +422,7 @@ void
 pgos_batch_load(PgosLoad *load, PgosPlan *plan, PgosSplitter *splitter, int encoding,
 				PgosSource *source, uint64 first_line, PgosLoadCounts *counts)
 {
-	PgosBatch	batch = {0};
+	PgosBatch batch = {0};
 
 	batch.load = load;
 	batch.plan = plan;
@@ -419,7 +432,7 @@ pgos_batch_load(PgosLoad *load, PgosPlan *plan, PgosSplitter *splitter, int enco
 	batch.counts = counts;
 	batch.lines = first_line;
 	batch.max_line = load->spec->skip ? (size_t) load->spec->max_line : MaxAllocSize - 1;
-	batch.size = 2 * PGOS_BATCH_BYTES;
+	batch.size = PGOS_BATCH_BYTES + PGOS_BATCH_BYTES / 8;
 	batch.buf = palloc_extended(batch.size, MCXT_ALLOC_HUGE);
 	batch.records = palloc(PGOS_BATCH_RECORDS * sizeof(PgosRecord));
 	batch.attempt_context =

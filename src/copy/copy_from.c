@@ -39,12 +39,12 @@ int
 pgos_copy_input_read(void *outbuf, int minread, int maxread)
 {
 	PgosCopyInput *input = pgos_copy_input;
-	int			len = 0;
+	int			   len = 0;
 
 	CHECK_FOR_INTERRUPTS();
 	while (len < maxread)
 	{
-		size_t		n;
+		size_t n;
 
 		/* enough for COPY, and more would mean work or waiting */
 		if (len >= minread && input->source->avail == 0)
@@ -74,13 +74,13 @@ pgos_copy_input_set(PgosCopyInput *input)
 List *
 pgos_copy_options_without(List *options, const char *const *names)
 {
-	List	   *result = NIL;
-	ListCell   *lc;
+	List	 *result = NIL;
+	ListCell *lc;
 
 	foreach (lc, options)
 	{
-		DefElem    *def = lfirst(lc);
-		bool		drop = false;
+		DefElem *def = lfirst(lc);
+		bool	 drop = false;
 
 		for (int i = 0; names[i] != NULL && !drop; i++)
 			drop = strcmp(def->defname, names[i]) == 0;
@@ -110,17 +110,18 @@ pgos_copy_from_check(Relation rel, List *columns)
 void
 pgos_copy_fail_marker(const char *url)
 {
-	ereport(ERROR, (errcode(ERRCODE_BAD_COPY_FILE_FORMAT),
-					errmsg("object \"%s\" goes on after its end-of-data marker", url),
-					errdetail("A line of nothing but \"\\.\" ends the rows, and there is more behind it."),
-					errhint("Remove what follows the marker, or the marker.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_BAD_COPY_FILE_FORMAT),
+			 errmsg("object \"%s\" goes on after its end-of-data marker", url),
+			 errdetail("A line of nothing but \"\\.\" ends the rows, and there is more behind it."),
+			 errhint("Remove what follows the marker, or the marker.")));
 	pg_unreachable();
 }
 
 void
 pgos_copy_check_end(CopyFromState cstate, const PgosCopyInput *input, const char *url)
 {
-	bool		left;
+	bool left;
 
 	/* COPY has looked behind the trailer, but does not insist on one */
 	if (cstate->opts.binary && !pgos_binary_check_complete(&input->binary))
@@ -128,9 +129,9 @@ pgos_copy_check_end(CopyFromState cstate, const PgosCopyInput *input, const char
 						errmsg("object \"%s\" ends without the trailer of the binary format", url),
 						errhint("The object was not written to its end. Write it again.")));
 	left = !cstate->opts.binary &&
-		(cstate->input_buf_index < cstate->input_buf_len ||
-		 (cstate->need_transcoding ? cstate->raw_buf_index < cstate->raw_buf_len
-								   : cstate->input_buf_len < cstate->raw_buf_len));
+		   (cstate->input_buf_index < cstate->input_buf_len ||
+			(cstate->need_transcoding ? cstate->raw_buf_index < cstate->raw_buf_len
+									  : cstate->input_buf_len < cstate->raw_buf_len));
 	if (left || input->source->avail > 0 || input->source->fill(input->source))
 		pgos_copy_fail_marker(url);
 }
@@ -139,7 +140,7 @@ pgos_copy_check_end(CopyFromState cstate, const PgosCopyInput *input, const char
 static List *
 pgos_copy_plan_names(const PgosLoad *load, const PgosPlan *plan)
 {
-	List	   *names = NIL;
+	List *names = NIL;
 
 	for (int i = 0; i < plan->column_count; i++)
 	{
@@ -154,10 +155,11 @@ pgos_copy_plan_names(const PgosLoad *load, const PgosPlan *plan)
 int64
 pgos_copy_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input, int64 *read)
 {
-	ParseState *pstate = make_parsestate(NULL);
-	PgosCopyInput copy_input = {input->source, load, plan->object->format == PGOS_FORMAT_BINARY, {0}};
+	ParseState	 *pstate = make_parsestate(NULL);
+	PgosCopyInput copy_input = {
+		input->source, load, plan->object->format == PGOS_FORMAT_BINARY, {0}};
 	PgosCopyInput *saved_input;
-	List	   *options = list_copy(plan->options);
+	List		  *options = list_copy(plan->options);
 	volatile int64 rows = 0;
 
 	if (plan->freeze)
@@ -168,7 +170,8 @@ pgos_copy_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input,
 	{
 		CopyFromState cstate;
 
-		(void) addRangeTableEntryForRelation(pstate, load->rel, RowExclusiveLock, NULL, false, false);
+		(void) addRangeTableEntryForRelation(pstate, load->rel, RowExclusiveLock, NULL, false,
+											 false);
 		cstate = BeginCopyFrom(pstate, load->rel, NULL, NULL, false, pgos_copy_input_read,
 							   pgos_copy_plan_names(load, plan), options);
 		cstate->cur_lineno = input->first_line;
@@ -196,9 +199,9 @@ List *
 pgos_copy_fields(PgosLoad *load, List *options, PgosSource *source)
 {
 	static const char *const not_here[] = {"force_null", "force_not_null", "default", NULL};
-	PgosCopyInput copy_input = {source, NULL, false, {0}};
-	PgosCopyInput *saved_input;
-	List	   *volatile names = NIL;
+	PgosCopyInput			 copy_input = {source, NULL, false, {0}};
+	PgosCopyInput			*saved_input;
+	List *volatile names = NIL;
 
 	saved_input = pgos_copy_input_set(&copy_input);
 	PG_TRY();
@@ -206,8 +209,8 @@ pgos_copy_fields(PgosLoad *load, List *options, PgosSource *source)
 		CopyFromState cstate =
 			BeginCopyFrom(NULL, load->rel, NULL, NULL, false, pgos_copy_input_read, NIL,
 						  pgos_copy_options_without(options, not_here));
-		char	  **fields;
-		int			count;
+		char **fields;
+		int	   count;
 
 		if (NextCopyFromRawFields(cstate, &fields, &count))
 		{

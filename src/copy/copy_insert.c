@@ -48,9 +48,9 @@ PG_FUNCTION_INFO_V1(objstore_source_rows);
 Datum
 objstore_source_rows(PG_FUNCTION_ARGS)
 {
-	FuncCallContext *context;
+	FuncCallContext	 *context;
 	PgosInsertSource *source;
-	Datum		row;
+	Datum			  row;
 
 	if (SRF_IS_FIRSTCALL())
 	{
@@ -75,7 +75,7 @@ objstore_source_rows(PG_FUNCTION_ARGS)
 static Bitmapset *
 pgos_insert_columns(const PgosPlan *plan)
 {
-	Bitmapset  *columns = NULL;
+	Bitmapset *columns = NULL;
 
 	for (int i = 0; i < plan->column_count; i++)
 	{
@@ -92,9 +92,9 @@ pgos_insert_columns(const PgosPlan *plan)
 static Bitmapset *
 pgos_insert_primary_key(Relation rel)
 {
-	Bitmapset  *key = NULL;
-	Oid			index = pgos_compat_primary_key(rel);
-	HeapTuple	tuple;
+	Bitmapset	 *key = NULL;
+	Oid			  index = pgos_compat_primary_key(rel);
+	HeapTuple	  tuple;
 	Form_pg_index form;
 
 	if (!OidIsValid(index))
@@ -113,35 +113,36 @@ pgos_insert_primary_key(Relation rel)
 static Bitmapset *
 pgos_insert_key(PgosLoad *load)
 {
-	Bitmapset  *key = NULL;
-	ListCell   *lc;
+	Bitmapset *key = NULL;
+	ListCell  *lc;
 
 	foreach (lc, load->spec->conflict_columns)
 	{
-		AttrNumber	attno = get_attnum(RelationGetRelid(load->rel), lfirst(lc));
+		AttrNumber attno = get_attnum(RelationGetRelid(load->rel), lfirst(lc));
 
 		if (attno <= 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_COLUMN),
-					 errmsg("column \"%s\" of relation \"%s\" does not exist", (char *) lfirst(lc),
-							RelationGetRelationName(load->rel)),
-					 errdetail("It is named by the option \"conflict_columns\".")));
+			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
+							errmsg("column \"%s\" of relation \"%s\" does not exist",
+								   (char *) lfirst(lc), RelationGetRelationName(load->rel)),
+							errdetail("It is named by the option \"conflict_columns\".")));
 		key = bms_add_member(key, attno);
 	}
 	if (key == NULL)
 		key = pgos_insert_primary_key(load->rel);
 	if (key == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("on_conflict => 'update' needs a key, and relation \"%s\" has no primary key",
-						RelationGetRelationName(load->rel)),
-				 errhint("Name the columns of a unique index: options => '{\"conflict_columns\": "
-						 "[\"id\"]}'.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("on_conflict => 'update' needs a key, and relation \"%s\" has no primary key",
+					RelationGetRelationName(load->rel)),
+			 errhint("Name the columns of a unique index: options => '{\"conflict_columns\": "
+					 "[\"id\"]}'.")));
 	return key;
 }
 
 static void
-pgos_insert_append_names(StringInfo sql, TupleDesc desc, const Bitmapset *columns, const char *before)
+pgos_insert_append_names(StringInfo sql, TupleDesc desc, const Bitmapset *columns,
+						 const char *before)
 {
 	const char *separator = "";
 	int			attno = -1;
@@ -156,7 +157,8 @@ pgos_insert_append_names(StringInfo sql, TupleDesc desc, const Bitmapset *column
 
 /* "DO UPDATE SET ..." of the columns that are neither key nor out of reach; else there is nothing to do. */
 static void
-pgos_insert_append_update(StringInfo sql, TupleDesc desc, const Bitmapset *columns, const Bitmapset *key)
+pgos_insert_append_update(StringInfo sql, TupleDesc desc, const Bitmapset *columns,
+						  const Bitmapset *key)
 {
 	const char *separator = " DO UPDATE SET ";
 	bool		any = false;
@@ -165,7 +167,7 @@ pgos_insert_append_update(StringInfo sql, TupleDesc desc, const Bitmapset *colum
 	while ((attno = bms_next_member(columns, attno)) >= 0)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, attno - 1);
-		const char *name = quote_identifier(NameStr(att->attname));
+		const char		 *name = quote_identifier(NameStr(att->attname));
 
 		if (bms_is_member(attno, key) || att->attidentity == ATTRIBUTE_IDENTITY_ALWAYS)
 			continue;
@@ -180,8 +182,8 @@ pgos_insert_append_update(StringInfo sql, TupleDesc desc, const Bitmapset *colum
 static void
 pgos_insert_append_conflict(StringInfo sql, PgosLoad *load, const Bitmapset *columns)
 {
-	TupleDesc	desc = RelationGetDescr(load->rel);
-	Bitmapset  *key;
+	TupleDesc  desc = RelationGetDescr(load->rel);
+	Bitmapset *key;
 
 	if (load->spec->on_conflict == PGOS_CONFLICT_ERROR)
 		return;
@@ -205,12 +207,12 @@ static char *
 pgos_insert_sql(PgosLoad *load, const PgosPlan *plan)
 {
 	StringInfoData sql;
-	TupleDesc	desc = RelationGetDescr(load->rel);
-	Bitmapset  *columns = pgos_insert_columns(plan);
-	char	   *target = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(load->rel)),
-													RelationGetRelationName(load->rel));
-	Oid			schema;
-	Oid			owner;
+	TupleDesc	   desc = RelationGetDescr(load->rel);
+	Bitmapset	  *columns = pgos_insert_columns(plan);
+	char *target = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(load->rel)),
+											  RelationGetRelationName(load->rel));
+	Oid	  schema;
+	Oid	  owner;
 
 	if (!pgos_extension_lookup(&schema, &owner))
 		elog(ERROR, "extension \"pgobjstore\" does not exist");
@@ -228,8 +230,8 @@ pgos_insert_sql(PgosLoad *load, const PgosPlan *plan)
 static QueryDesc *
 pgos_insert_plan(PgosLoad *load, const char *sql)
 {
-	RawStmt    *statement = linitial_node(RawStmt, raw_parser(sql, RAW_PARSE_DEFAULT));
-	List	   *queries = pg_analyze_and_rewrite_fixedparams(statement, sql, NULL, 0, NULL);
+	RawStmt		*statement = linitial_node(RawStmt, raw_parser(sql, RAW_PARSE_DEFAULT));
+	List		*queries = pg_analyze_and_rewrite_fixedparams(statement, sql, NULL, 0, NULL);
 	PlannedStmt *planned;
 
 	if (list_length(queries) != 1 || linitial_node(Query, queries)->commandType != CMD_INSERT)
@@ -246,11 +248,11 @@ pgos_insert_plan(PgosLoad *load, const char *sql)
 int64
 pgos_insert_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input, int64 *read)
 {
-	PgosInsertSource source = {0};
+	PgosInsertSource  source = {0};
 	PgosInsertSource *saved_source = pgos_insert_source;
-	char	   *sql = pgos_insert_sql(load, plan);
-	QueryDesc  *query;
-	volatile int64 rows = 0;
+	char			 *sql = pgos_insert_sql(load, plan);
+	QueryDesc		 *query;
+	volatile int64	  rows = 0;
 
 	if (!load->rel->rd_islocaltemp)
 		PreventCommandIfReadOnly("objstore_pull");

@@ -22,8 +22,8 @@
 #include "utils/rls.h"
 
 /* A header line longer than this is none. */
-#define PGOS_HEADER_MAX		(1024 * 1024)
-#define PGOS_HEADER_STEP	(64 * 1024)
+#define PGOS_HEADER_MAX (1024 * 1024)
+#define PGOS_HEADER_STEP (64 * 1024)
 
 /*
  * Says which object it is, and keeps where the error came from for copy_batch.c.  COPY's own callback, if it is
@@ -32,15 +32,15 @@
 static void
 pgos_load_context(void *arg)
 {
-	PgosLoad   *load = arg;
+	PgosLoad	 *load = arg;
 	CopyFromState cstate = load->cstate;
-	bool		in_copy = false;
+	bool		  in_copy = false;
 
 	for (ErrorContextCallback *callback = error_context_stack; callback != NULL && cstate != NULL;
 		 callback = callback->previous)
 		in_copy |= callback->callback == CopyFromErrorCallback && callback->arg == cstate;
-	load->place.known = (in_copy || (cstate != NULL && load->inserting)) && cstate->cur_lineno > 0 &&
-		!PGOS_COMPAT_COPY_NO_LINE(cstate);
+	load->place.known = (in_copy || (cstate != NULL && load->inserting)) &&
+						cstate->cur_lineno > 0 && !PGOS_COMPAT_COPY_NO_LINE(cstate);
 	load->place.column[0] = '\0';
 	if (load->place.known)
 	{
@@ -75,9 +75,9 @@ pgos_load_first_line(const PgosLoadObject *object, PgosSplitter *splitter, PgosS
 {
 	for (size_t want = PGOS_HEADER_STEP;; want *= 2)
 	{
-		size_t		avail = pgos_peek_source_look(source, want);
-		size_t		len;
-		size_t		data_len;
+		size_t avail = pgos_peek_source_look(source, want);
+		size_t len;
+		size_t data_len;
 
 		switch (pgos_splitter_scan(splitter, source->data, avail, avail < want, &len, &data_len))
 		{
@@ -107,8 +107,8 @@ pgos_load_first_line(const PgosLoadObject *object, PgosSplitter *splitter, PgosS
 static void
 pgos_load_match_header(PgosLoad *load, const PgosPlan *plan, List *fields)
 {
-	int			i = 0;
-	ListCell   *lc;
+	int		  i = 0;
+	ListCell *lc;
 
 	if (list_length(fields) != plan->column_count)
 		ereport(ERROR, (errcode(ERRCODE_BAD_COPY_FILE_FORMAT),
@@ -117,16 +117,17 @@ pgos_load_match_header(PgosLoad *load, const PgosPlan *plan, List *fields)
 	foreach (lc, fields)
 	{
 		const PgosFileColumn *column = &plan->columns[i++];
-		const char *want = column->name;
+		const char			 *want = column->name;
 
 		if (column->attno != 0)
 			want = NameStr(TupleDescAttr(RelationGetDescr(load->rel), column->attno - 1)->attname);
 		if (strcmp(want, lfirst(lc)) != 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_BAD_COPY_FILE_FORMAT),
-					 errmsg("column name mismatch in header line field %d: got \"%s\", expected \"%s\"", i,
-							(char *) lfirst(lc), want),
-					 errhint("With options => '{\"header\": \"map\"}' the order does not matter.")));
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_BAD_COPY_FILE_FORMAT),
+				 errmsg("column name mismatch in header line field %d: got \"%s\", expected \"%s\"",
+						i, (char *) lfirst(lc), want),
+				 errhint("With options => '{\"header\": \"map\"}' the order does not matter.")));
 	}
 }
 
@@ -134,7 +135,7 @@ pgos_load_match_header(PgosLoad *load, const PgosPlan *plan, List *fields)
 static void
 pgos_load_byte_order_mark(const PgosLoadObject *object, int encoding, PgosSource *source)
 {
-	size_t		avail = pgos_peek_source_look(source, PGOS_MAGIC_BYTES);
+	size_t avail = pgos_peek_source_look(source, PGOS_MAGIC_BYTES);
 
 	/* what a push wrote has none, but its first value may look so */
 	if (object->own || (encoding != PG_UTF8 && encoding != PG_SQL_ASCII))
@@ -146,11 +147,12 @@ pgos_load_byte_order_mark(const PgosLoadObject *object, int encoding, PgosSource
 			source->avail -= PGOS_UTF8_BOM_LEN;
 			break;
 		case PGOS_MAGIC_UTF16:
-			ereport(ERROR, (errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE),
-							errmsg("object \"%s\" is in UTF-16 or UTF-32", object->url),
-							errdetail("It begins with the byte order mark of that encoding, which COPY "
-									  "cannot read."),
-							errhint("Convert it to UTF-8.")));
+			ereport(ERROR,
+					(errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE),
+					 errmsg("object \"%s\" is in UTF-16 or UTF-32", object->url),
+					 errdetail("It begins with the byte order mark of that encoding, which COPY "
+							   "cannot read."),
+					 errhint("Convert it to UTF-8.")));
 			break;
 		default:
 			break;
@@ -166,13 +168,13 @@ pgos_load_begin_text(PgosLoad *load, const PgosLoadObject *object, const CopyFor
 					 PgosSource *source, PgosSplitter *splitter, uint64 *first_line)
 {
 	static const char *const not_here[] = {"header", "freeze", NULL};
-	bool		map = load->spec->map_header;
-	bool		match = format->header_line == COPY_HEADER_MATCH;
-	bool		has_header = map || format->header_line != COPY_HEADER_FALSE;
-	int			encoding = format->file_encoding;
-	List	   *fields = NIL;
-	PgosPlan   *plan;
-	size_t		len = 0;
+	bool					 map = load->spec->map_header;
+	bool					 match = format->header_line == COPY_HEADER_MATCH;
+	bool					 has_header = map || format->header_line != COPY_HEADER_FALSE;
+	int						 encoding = format->file_encoding;
+	List					*fields = NIL;
+	PgosPlan				*plan;
+	size_t					 len = 0;
 
 	splitter->csv = format->csv_mode;
 	splitter->marker = !format->csv_mode || PGOS_COMPAT_COPY_CSV_MARKER;
@@ -184,9 +186,10 @@ pgos_load_begin_text(PgosLoad *load, const PgosLoadObject *object, const CopyFor
 		len = pgos_load_first_line(object, splitter, source);
 	if (len > 0 && (map || match || load->spec->ignore_extra))
 	{
-		PgosSource	line = {pgos_load_never, source->data, len};
+		PgosSource line = {pgos_load_never, source->data, len};
 
-		fields = pgos_copy_fields(load, pgos_copy_options_without(object->options, not_here), &line);
+		fields =
+			pgos_copy_fields(load, pgos_copy_options_without(object->options, not_here), &line);
 	}
 	if (len == 0 && map && source->avail > 0)
 		ereport(ERROR, (errcode(ERRCODE_BAD_COPY_FILE_FORMAT),
@@ -217,14 +220,13 @@ pgos_load_begin_text(PgosLoad *load, const PgosLoadObject *object, const CopyFor
 static int
 pgos_load_settings(const PgosLoad *load, const PgosLoadObject *object)
 {
-	int			level = pgos_copy_settings_pin();
+	int level = pgos_copy_settings_pin();
 
 	pgos_copy_encoding_pin(object->options);
 	if (!object->own)
-		(void) set_config_option("datestyle",
-								 load->spec->datestyle != NULL ? load->spec->datestyle
-															   : load->datestyle,
-								 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+		(void) set_config_option(
+			"datestyle", load->spec->datestyle != NULL ? load->spec->datestyle : load->datestyle,
+			PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	return level;
 }
 
@@ -232,14 +234,14 @@ void
 pgos_load_object(PgosLoad *load, const PgosLoadObject *object, PgosSource *source,
 				 PgosLoadCounts *counts)
 {
-	PgosPlan	nothing = {0};
-	PgosPlan   *plan;
+	PgosPlan			 nothing = {0};
+	PgosPlan			*plan;
 	ErrorContextCallback context;
-	PgosSplitter splitter = {0};
-	CopyFormatOptions format = {0};
-	uint64		first_line = 0;
-	int			level = pgos_load_settings(load, object);
-	bool		is_binary = object->format == PGOS_FORMAT_BINARY;
+	PgosSplitter		 splitter = {0};
+	CopyFormatOptions	 format = {0};
+	uint64				 first_line = 0;
+	int					 level = pgos_load_settings(load, object);
+	bool				 is_binary = object->format == PGOS_FORMAT_BINARY;
 
 	memset(counts, 0, sizeof(*counts));
 	load->rows_before = 0;
@@ -259,7 +261,8 @@ pgos_load_object(PgosLoad *load, const PgosLoadObject *object, PgosSource *sourc
 	{
 		load->plan = plan;
 		if (!is_binary && (load->spec->skip || load->spec->on_conflict == PGOS_CONFLICT_UPDATE))
-			pgos_batch_load(load, plan, &splitter, format.file_encoding, source, first_line, counts);
+			pgos_batch_load(load, plan, &splitter, format.file_encoding, source, first_line,
+							counts);
 		else
 		{
 			PgosRowsInput input = {source, first_line, 0};
@@ -277,7 +280,7 @@ PgosLoad *
 pgos_load_begin(Relation rel, bool new_relation, const PgosLoadSpec *spec,
 				const PgosLoadEvents *events)
 {
-	PgosLoad   *load = palloc0(sizeof(PgosLoad));
+	PgosLoad *load = palloc0(sizeof(PgosLoad));
 
 	load->rel = rel;
 	load->new_relation = new_relation;
@@ -296,15 +299,15 @@ pgos_load_may_drop_rows(const PgosLoad *load)
 
 	return (triggers != NULL &&
 			(triggers->trig_insert_before_row || triggers->trig_insert_instead_row)) ||
-		load->rel->rd_rel->relkind != RELKIND_RELATION ||
-		load->spec->on_conflict != PGOS_CONFLICT_ERROR || load->spec->skip;
+		   load->rel->rd_rel->relkind != RELKIND_RELATION ||
+		   load->spec->on_conflict != PGOS_CONFLICT_ERROR || load->spec->skip;
 }
 
 int64
 pgos_copy_from(Relation rel, List *columns, List *options, bool freeze, const char *url,
 			   PgosSource *source, PgosCopyTick tick, void *arg)
 {
-	PgosLoadSpec spec = {0};
+	PgosLoadSpec   spec = {0};
 	PgosLoadEvents events = {tick, NULL, arg};
 	PgosLoadObject object = {0};
 	PgosLoadCounts counts;

@@ -33,56 +33,57 @@ typedef enum PgosConflict
 typedef struct PgosLoadSpec
 {
 	PgosConflict on_conflict;
-	List	   *conflict_columns;	/* names (char *); NIL: the primary key, or any for NOTHING */
-	bool		skip;			/* bad rows are reported and left out */
-	int64		max_line;		/* skip: bytes of the longest record */
-	bool		map_header;		/* the header line says which column is where */
-	bool		ignore_extra;	/* columns of the file that the relation does not have */
-	char	   *path_column;	/* takes the object's url, or NULL */
-	char	   *row_column;		/* takes the number of the row in the object, or NULL */
-	bool		hive_columns;	/* folders named key=value are columns */
-	char	   *datestyle;		/* of dates that are not in ISO's form; NULL: the role's */
+	List		*conflict_columns; /* names (char *); NIL: the primary key, or any for NOTHING */
+	bool		 skip;			   /* bad rows are reported and left out */
+	int64		 max_line;		   /* skip: bytes of the longest record */
+	bool		 map_header;	   /* the header line says which column is where */
+	bool		 ignore_extra;	   /* columns of the file that the relation does not have */
+	char		*path_column;	   /* takes the object's url, or NULL */
+	char		*row_column;	   /* takes the number of the row in the object, or NULL */
+	bool		 hive_columns;	   /* folders named key=value are columns */
+	char		*datestyle;		   /* of dates that are not in ISO's form; NULL: the role's */
 } PgosLoadSpec;
 
 /* A row that was left out.  Texts are in the server's encoding. */
 typedef struct PgosReject
 {
 	const char *url;
-	int64		line;			/* where the row ends, counted from 1 */
-	const char *column;			/* or NULL */
+	int64		line;	/* where the row ends, counted from 1 */
+	const char *column; /* or NULL */
 	int			sqlstate;
 	const char *message;
-	const char *detail;			/* or NULL */
-	const char *raw;			/* the line as it is in the object, in its encoding; not terminated */
+	const char *detail; /* or NULL */
+	const char *raw;	/* the line as it is in the object, in its encoding; not terminated */
 	size_t		raw_len;
-	int			raw_encoding;	/* as in pg_wchar.h */
+	int			raw_encoding; /* as in pg_wchar.h */
 } PgosReject;
 
 typedef struct PgosLoadEvents
 {
 	/* Now and then: rows of the object loaded so far. */
-	void		(*tick) (int64 rows, void *arg);
+	void (*tick)(int64 rows, void *arg);
 	/* A row was left out; what it points to is gone when this returns.  Not inside of a subtransaction. */
-	void		(*reject) (const PgosReject *reject, void *arg);
-	void	   *arg;
+	void (*reject)(const PgosReject *reject, void *arg);
+	void *arg;
 } PgosLoadEvents;
 
 typedef struct PgosLoadObject
 {
-	const char *key;			/* in the store, UTF-8 */
+	const char *key; /* in the store, UTF-8 */
 	const char *url;
 	PgosFormat	format;
-	List	   *options;		/* for COPY (copy_options.h) */
-	List	   *columns;		/* names (char *) of the columns in the file, in order; NIL: as in the relation */
-	List	   *wanted;			/* of these, those to load; NIL: all */
-	bool		own;			/* written by a push: settings are as they were then */
+	List	   *options; /* for COPY (copy_options.h) */
+	List
+		*columns; /* names (char *) of the columns in the file, in order; NIL: as in the relation */
+	List *wanted; /* of these, those to load; NIL: all */
+	bool  own;	  /* written by a push: settings are as they were then */
 } PgosLoadObject;
 
 typedef struct PgosLoadCounts
 {
-	int64		read;			/* rows in the object */
-	int64		loaded;			/* rows inserted, or updated */
-	int64		rejected;
+	int64 read;	  /* rows in the object */
+	int64 loaded; /* rows inserted, or updated */
+	int64 rejected;
 } PgosLoadCounts;
 
 typedef struct PgosLoad PgosLoad;

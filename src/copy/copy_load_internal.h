@@ -29,57 +29,57 @@
 /* A column of the file. */
 typedef struct PgosFileColumn
 {
-	const char *name;			/* for messages */
-	AttrNumber	attno;			/* of the relation; 0: left out */
+	const char *name;  /* for messages */
+	AttrNumber	attno; /* of the relation; 0: left out */
 } PgosFileColumn;
 
 /* A column of the relation whose value is the same in all rows of the object. */
 typedef struct PgosConstant
 {
-	AttrNumber	attno;
-	bool		isnull;
-	Datum		value;
+	AttrNumber attno;
+	bool	   isnull;
+	Datum	   value;
 } PgosConstant;
 
 /* How the rows of one object get into the relation. */
 typedef struct PgosPlan
 {
 	const PgosLoadObject *object;
-	List	   *options;		/* for COPY: without header and freeze */
-	bool		freeze;
-	PgosFileColumn *columns;
-	int			column_count;
-	PgosConstant *constants;
-	int			constant_count;
-	AttrNumber	row_attno;		/* takes the row's number; 0: none does */
-	bool		insert;			/* not by COPY FROM */
-	const char *insert_reason;	/* for messages: what COPY FROM cannot do */
-	PgosEol		eol;			/* of the stream, as far as it is known */
+	List				 *options; /* for COPY: without header and freeze */
+	bool				  freeze;
+	PgosFileColumn		 *columns;
+	int					  column_count;
+	PgosConstant		 *constants;
+	int					  constant_count;
+	AttrNumber			  row_attno;	 /* takes the row's number; 0: none does */
+	bool				  insert;		 /* not by COPY FROM */
+	const char			 *insert_reason; /* for messages: what COPY FROM cannot do */
+	PgosEol				  eol;			 /* of the stream, as far as it is known */
 } PgosPlan;
 
 /* Where an error came from, as far as the error context knows: see pgos_load_context(). */
 typedef struct PgosErrorPlace
 {
-	bool		known;			/* it is the row at `line` */
-	uint64		line;
-	char		column[NAMEDATALEN];	/* or "" */
+	bool   known; /* it is the row at `line` */
+	uint64 line;
+	char   column[NAMEDATALEN]; /* or "" */
 } PgosErrorPlace;
 
 struct PgosLoad
 {
-	Relation	rel;
-	bool		new_relation;
+	Relation			rel;
+	bool				new_relation;
 	const PgosLoadSpec *spec;
-	PgosLoadEvents events;
-	MemoryContext context;
-	bool		rls;			/* row-level security applies to the current user */
-	char	   *datestyle;		/* of the role */
+	PgosLoadEvents		events;
+	MemoryContext		context;
+	bool				rls;	   /* row-level security applies to the current user */
+	char			   *datestyle; /* of the role */
 	/* of the object under way */
 	const PgosPlan *plan;
-	int64		rows_before;	/* loaded by earlier batches of it */
-	CopyFromState cstate;		/* of the COPY or reader that is active, or NULL */
-	bool		inserting;		/* the row at `cstate->cur_lineno` is being inserted */
-	PgosErrorPlace place;		/* of the last error */
+	int64			rows_before; /* loaded by earlier batches of it */
+	CopyFromState	cstate;		 /* of the COPY or reader that is active, or NULL */
+	bool			inserting;	 /* the row at `cstate->cur_lineno` is being inserted */
+	PgosErrorPlace	place;		 /* of the last error */
 };
 
 /* Rows of a stream, from the row behind first_line lines on; row numbers go on behind first_row. */
@@ -93,13 +93,14 @@ typedef struct PgosRowsInput
 /* ---------------------------------------------------------------- copy_load.c */
 
 /* Both return the number of rows loaded; *read is the number of rows in the stream. */
-extern int64 pgos_load_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input, int64 *read);
+extern int64
+pgos_load_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input, int64 *read);
 
 /* ---------------------------------------------------------------- copy_plan.c */
 
 /* fields: names (char *) in the header line, or NIL; field_count: fields in the first row, 0 if not known. */
-extern PgosPlan *pgos_plan_make(PgosLoad *load, const PgosLoadObject *object, List *fields,
-								int field_count);
+extern PgosPlan *
+pgos_plan_make(PgosLoad *load, const PgosLoadObject *object, List *fields, int field_count);
 
 /* ---------------------------------------------------------------- copy_from.c */
 
@@ -109,13 +110,13 @@ extern List *pgos_copy_options_without(List *options, const char *const *names);
 /* BeginCopyFrom() out of the source; while it is active, pgos_copy_input_set() must say so. */
 typedef struct PgosCopyInput
 {
-	PgosSource *source;
-	PgosLoad   *load;			/* to be told of progress, or NULL */
-	bool		is_binary;
-	PgosBinaryCheck binary;		/* of what COPY was given */
+	PgosSource	   *source;
+	PgosLoad	   *load; /* to be told of progress, or NULL */
+	bool			is_binary;
+	PgosBinaryCheck binary; /* of what COPY was given */
 } PgosCopyInput;
 
-extern int	pgos_copy_input_read(void *outbuf, int minread, int maxread);
+extern int pgos_copy_input_read(void *outbuf, int minread, int maxread);
 /* Returns what it was before, to be restored. */
 extern PgosCopyInput *pgos_copy_input_set(PgosCopyInput *input);
 
@@ -125,8 +126,8 @@ extern void pgos_copy_fail_marker(const char *url) pg_attribute_noreturn();
 /* After the last row: raises if the end-of-data marker came before the end of the stream, or not at all. */
 extern void pgos_copy_check_end(CopyFromState cstate, const PgosCopyInput *input, const char *url);
 
-extern int64 pgos_copy_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input,
-							int64 *read);
+extern int64
+pgos_copy_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input, int64 *read);
 
 /* The fields of one line, in the server's encoding. */
 extern List *pgos_copy_fields(PgosLoad *load, List *options, PgosSource *source);
@@ -135,16 +136,17 @@ extern List *pgos_copy_fields(PgosLoad *load, List *options, PgosSource *source)
 
 typedef struct PgosReader PgosReader;
 
-extern PgosReader *pgos_reader_begin(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input);
+extern PgosReader *
+pgos_reader_begin(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input);
 /* The next row of the relation's type; false at the end.  Allocates in the current context. */
-extern bool pgos_reader_next(PgosReader *reader, Datum *row);
+extern bool	 pgos_reader_next(PgosReader *reader, Datum *row);
 extern int64 pgos_reader_rows(const PgosReader *reader);
-extern void pgos_reader_end(PgosReader *reader);
+extern void	 pgos_reader_end(PgosReader *reader);
 
 /* ---------------------------------------------------------------- copy_insert.c */
 
-extern int64 pgos_insert_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input,
-							  int64 *read);
+extern int64
+pgos_insert_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input, int64 *read);
 
 /* ---------------------------------------------------------------- copy_batch.c */
 

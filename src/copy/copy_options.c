@@ -45,43 +45,42 @@ pgos_copy_option_value(const char *name, const JsonbValue *value)
 		case jbvBool:
 			return (Node *) makeString(value->val.boolean ? "true" : "false");
 		case jbvString:
-			{
-				char	   *text = pnstrdup(value->val.string.val, value->val.string.len);
+		{
+			char *text = pnstrdup(value->val.string.val, value->val.string.len);
 
-				if (strcmp(text, "*") == 0 &&
-					(strcmp(name, "force_quote") == 0 ||
-					 (strncmp(name, "force_", 6) == 0 && PGOS_COMPAT_COPY_FORCE_ALL)))
-					return (Node *) makeNode(A_Star);
-				/* the header line is there; what it is good for is the loader's business */
-				if (strcmp(name, "header") == 0 && strcmp(text, "map") == 0)
-					return (Node *) makeString("true");
-				return (Node *) makeString(text);
-			}
+			if (strcmp(text, "*") == 0 &&
+				(strcmp(name, "force_quote") == 0 ||
+				 (strncmp(name, "force_", 6) == 0 && PGOS_COMPAT_COPY_FORCE_ALL)))
+				return (Node *) makeNode(A_Star);
+			/* the header line is there; what it is good for is the loader's business */
+			if (strcmp(name, "header") == 0 && strcmp(text, "map") == 0)
+				return (Node *) makeString("true");
+			return (Node *) makeString(text);
+		}
 		case jbvNumeric:
 			return (Node *) makeString(DatumGetCString(
 				DirectFunctionCall1(numeric_out, NumericGetDatum(value->val.numeric))));
 		case jbvBinary:
-			{
-				JsonbIterator *it = JsonbIteratorInit(value->val.binary.data);
-				JsonbValue	v;
-				JsonbIteratorToken token;
-				List	   *list = NIL;
+		{
+			JsonbIterator	  *it = JsonbIteratorInit(value->val.binary.data);
+			JsonbValue		   v;
+			JsonbIteratorToken token;
+			List			  *list = NIL;
 
-				token = JsonbIteratorNext(&it, &v, false);
-				if (token == WJB_BEGIN_ARRAY)
+			token = JsonbIteratorNext(&it, &v, false);
+			if (token == WJB_BEGIN_ARRAY)
+			{
+				while ((token = JsonbIteratorNext(&it, &v, true)) == WJB_ELEM)
 				{
-					while ((token = JsonbIteratorNext(&it, &v, true)) == WJB_ELEM)
-					{
-						if (v.type != jbvString)
-							break;
-						list = lappend(
-							list, makeString(pnstrdup(v.val.string.val, v.val.string.len)));
-					}
-					if (token == WJB_END_ARRAY && list != NIL)
-						return (Node *) list;
+					if (v.type != jbvString)
+						break;
+					list = lappend(list, makeString(pnstrdup(v.val.string.val, v.val.string.len)));
 				}
-				break;
+				if (token == WJB_END_ARRAY && list != NIL)
+					return (Node *) list;
 			}
+			break;
+		}
 		default:
 			break;
 	}
@@ -95,22 +94,23 @@ List *
 pgos_copy_options_build(bool is_from, PgosFormat format, Jsonb *options)
 {
 	static const char *const format_names[] = {"csv", "text", "binary"};
-	const char *const *known = is_from ? pgos_copy_from_options : pgos_copy_to_options;
-	List	   *list = NIL;
-	bool		has_header = false;
-	bool		has_encoding = false;
+	const char *const		*known = is_from ? pgos_copy_from_options : pgos_copy_to_options;
+	List					*list = NIL;
+	bool					 has_header = false;
+	bool					 has_encoding = false;
 
-	list = lappend(list, makeDefElem("format", (Node *) makeString(pstrdup(format_names[format])), -1));
+	list = lappend(list,
+				   makeDefElem("format", (Node *) makeString(pstrdup(format_names[format])), -1));
 	if (options != NULL)
 	{
-		JsonbIterator *it = JsonbIteratorInit(&options->root);
-		JsonbValue	v;
+		JsonbIterator	  *it = JsonbIteratorInit(&options->root);
+		JsonbValue		   v;
 		JsonbIteratorToken token;
 
 		(void) JsonbIteratorNext(&it, &v, false);
 		while ((token = JsonbIteratorNext(&it, &v, true)) == WJB_KEY)
 		{
-			char	   *name = pnstrdup(v.val.string.val, v.val.string.len);
+			char *name = pnstrdup(v.val.string.val, v.val.string.len);
 
 			(void) JsonbIteratorNext(&it, &v, true);
 			if (!pgos_word_in_list(name, known))
@@ -140,18 +140,18 @@ pgos_copy_options_format(List *options)
 	const char *name = strVal(linitial_node(DefElem, options)->arg);
 
 	return strcmp(name, "binary") == 0 ? PGOS_FORMAT_BINARY
-		: strcmp(name, "text") == 0	   ? PGOS_FORMAT_TEXT
+		   : strcmp(name, "text") == 0 ? PGOS_FORMAT_TEXT
 									   : PGOS_FORMAT_CSV;
 }
 
 bool
 pgos_copy_options_header(List *options)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	foreach (lc, options)
 	{
-		DefElem    *def = lfirst(lc);
+		DefElem *def = lfirst(lc);
 
 		if (strcmp(def->defname, "header") == 0)
 			return pg_strcasecmp(strVal(def->arg), "match") == 0 || defGetBoolean(def);
@@ -162,11 +162,11 @@ pgos_copy_options_header(List *options)
 const char *
 pgos_copy_options_encoding(List *options)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	foreach (lc, options)
 	{
-		DefElem    *def = lfirst(lc);
+		DefElem *def = lfirst(lc);
 
 		if (strcmp(def->defname, "encoding") == 0)
 			return strVal(def->arg);
@@ -185,11 +185,11 @@ int
 pgos_copy_settings_pin(void)
 {
 	static const char *const settings[][2] = {
-		{"datestyle", "ISO, YMD"},	 {"intervalstyle", "postgres"}, {"extra_float_digits", "1"},
-		{"bytea_output", "hex"},	 {"xmloption", "content"},		{"array_nulls", "on"},
+		{"datestyle", "ISO, YMD"}, {"intervalstyle", "postgres"}, {"extra_float_digits", "1"},
+		{"bytea_output", "hex"},   {"xmloption", "content"},	  {"array_nulls", "on"},
 		{"lc_monetary", "C"},
 	};
-	int			level = NewGUCNestLevel();
+	int level = NewGUCNestLevel();
 
 	for (int i = 0; i < (int) lengthof(settings); i++)
 		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,

@@ -28,12 +28,12 @@ extern const char *const pgos_copy_from_options[];
 extern List *pgos_copy_options_build(bool is_from, PgosFormat format, Jsonb *options);
 
 /* The list's format; whether it has a header line; the name of its encoding. */
-extern PgosFormat pgos_copy_options_format(List *options);
-extern bool pgos_copy_options_header(List *options);
+extern PgosFormat  pgos_copy_options_format(List *options);
+extern bool		   pgos_copy_options_header(List *options);
 extern const char *pgos_copy_options_encoding(List *options);
 
 /* Pins DateStyle, IntervalStyle, extra_float_digits, bytea_output, xmloption; undo with AtEOXact_GUC(true, level). */
-extern int	pgos_copy_settings_pin(void);
+extern int pgos_copy_settings_pin(void);
 /* After it: the binary format's texts are in client_encoding, whatever the option says. */
 extern void pgos_copy_encoding_pin(List *options);
 

@@ -23,12 +23,12 @@
 
 typedef struct PgosPlanner
 {
-	PgosLoad   *load;
-	PgosPlan   *plan;
-	TupleDesc	desc;
-	Bitmapset  *from_elsewhere; /* columns of the relation that are not filled from the file */
-	Bitmapset  *used;			/* columns of the relation that are */
-	List	   *extra;			/* names (char *) of columns that the relation does not have */
+	PgosLoad  *load;
+	PgosPlan  *plan;
+	TupleDesc  desc;
+	Bitmapset *from_elsewhere; /* columns of the relation that are not filled from the file */
+	Bitmapset *used;		   /* columns of the relation that are */
+	List	  *extra;		   /* names (char *) of columns that the relation does not have */
 } PgosPlanner;
 
 static const char *
@@ -41,7 +41,7 @@ pgos_plan_name(const PgosPlanner *planner, AttrNumber attno)
 static AttrNumber
 pgos_plan_find(const PgosPlanner *planner, const char *name, bool loosely)
 {
-	AttrNumber	found = 0;
+	AttrNumber found = 0;
 
 	for (int i = 0; i < planner->desc->natts; i++)
 	{
@@ -59,8 +59,8 @@ pgos_plan_find(const PgosPlanner *planner, const char *name, bool loosely)
 		if (found != 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_AMBIGUOUS_COLUMN),
-					 errmsg("column \"%s\" of the file may be \"%s\" or \"%s\" of relation \"%s\"", name,
-							pgos_plan_name(planner, found), NameStr(att->attname),
+					 errmsg("column \"%s\" of the file may be \"%s\" or \"%s\" of relation \"%s\"",
+							name, pgos_plan_name(planner, found), NameStr(att->attname),
 							RelationGetRelationName(planner->load->rel)),
 					 errhint("Write the header line with just the names that the columns have.")));
 		found = att->attnum;
@@ -78,7 +78,7 @@ pgos_plan_is_generated(const PgosPlanner *planner, AttrNumber attno)
 static AttrNumber
 pgos_plan_option_column(PgosPlanner *planner, const char *name, const char *option)
 {
-	AttrNumber	attno = pgos_plan_find(planner, name, false);
+	AttrNumber attno = pgos_plan_find(planner, name, false);
 
 	if (attno == 0)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
@@ -114,12 +114,12 @@ pgos_plan_constant_context(void *arg)
 static void
 pgos_plan_constant(PgosPlanner *planner, AttrNumber attno, const char *text)
 {
-	PgosConstant *constant = &planner->plan->constants[planner->plan->constant_count++];
-	Form_pg_attribute att = TupleDescAttr(planner->desc, attno - 1);
-	PgosConstantContext names = {NameStr(att->attname), text};
+	PgosConstant		*constant = &planner->plan->constants[planner->plan->constant_count++];
+	Form_pg_attribute	 att = TupleDescAttr(planner->desc, attno - 1);
+	PgosConstantContext	 names = {NameStr(att->attname), text};
 	ErrorContextCallback context;
-	Oid			function;
-	Oid			ioparam;
+	Oid					 function;
+	Oid					 ioparam;
 
 	constant->attno = attno;
 	constant->isnull = text == NULL;
@@ -143,13 +143,13 @@ pgos_plan_from_utf8(const char *text)
 static void
 pgos_plan_hive_columns(PgosPlanner *planner)
 {
-	size_t		position = 0;
-	char	   *name;
-	char	   *value;
+	size_t position = 0;
+	char  *name;
+	char  *value;
 
 	while (pgos_hive_next(planner->plan->object->key, &position, &name, &value))
 	{
-		AttrNumber	attno;
+		AttrNumber attno;
 
 		name = pgos_plan_from_utf8(name);
 		attno = pgos_plan_find(planner, name, true);
@@ -172,7 +172,7 @@ static void
 pgos_plan_from_elsewhere(PgosPlanner *planner)
 {
 	const PgosLoadSpec *spec = planner->load->spec;
-	PgosPlan   *plan = planner->plan;
+	PgosPlan		   *plan = planner->plan;
 
 	plan->constants = palloc0((planner->desc->natts + 1) * sizeof(PgosConstant));
 	if (spec->path_column != NULL)
@@ -188,7 +188,7 @@ pgos_plan_from_elsewhere(PgosPlanner *planner)
 static bool
 pgos_plan_list_has(List *names, const char *name)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	foreach (lc, names)
 	{
@@ -218,7 +218,7 @@ pgos_plan_add(PgosPlanner *planner, const char *name, AttrNumber attno)
 static void
 pgos_plan_add_named(PgosPlanner *planner, char *name, bool loosely, List *wanted)
 {
-	AttrNumber	attno = pgos_plan_find(planner, name, loosely);
+	AttrNumber attno = pgos_plan_find(planner, name, loosely);
 
 	if (wanted != NIL &&
 		!pgos_plan_list_has(wanted, attno != 0 ? pgos_plan_name(planner, attno) : name))
@@ -240,19 +240,18 @@ pgos_plan_add_named(PgosPlanner *planner, char *name, bool loosely, List *wanted
 static void
 pgos_plan_check_wanted(PgosPlanner *planner, List *wanted)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	foreach (lc, wanted)
 	{
-		AttrNumber	attno = pgos_plan_find(planner, lfirst(lc), false);
+		AttrNumber attno = pgos_plan_find(planner, lfirst(lc), false);
 
 		if (attno == 0)
-			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-							errmsg("column \"%s\" of relation \"%s\" does not exist",
-								   (char *) lfirst(lc),
-								   RelationGetRelationName(planner->load->rel))));
-		if (!bms_is_member(attno, planner->used) &&
-			!bms_is_member(attno, planner->from_elsewhere))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("column \"%s\" of relation \"%s\" does not exist", (char *) lfirst(lc),
+							RelationGetRelationName(planner->load->rel))));
+		if (!bms_is_member(attno, planner->used) && !bms_is_member(attno, planner->from_elsewhere))
 			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
 							errmsg("object \"%s\" has no column \"%s\"", planner->plan->object->url,
 								   (char *) lfirst(lc)),
@@ -264,8 +263,8 @@ pgos_plan_check_wanted(PgosPlanner *planner, List *wanted)
 static char *
 pgos_plan_trim(const PgosPlanner *planner, char *name)
 {
-	char	   *trimmed = pstrdup(name);
-	size_t		len = strlen(trimmed);
+	char  *trimmed = pstrdup(name);
+	size_t len = strlen(trimmed);
 
 	if (pgos_plan_find(planner, name, false) != 0)
 		return name;
@@ -281,12 +280,12 @@ static void
 pgos_plan_columns(PgosPlanner *planner, List *fields, int field_count)
 {
 	const PgosLoadObject *object = planner->plan->object;
-	bool		map = planner->load->spec->map_header && object->format != PGOS_FORMAT_BINARY;
-	List	   *names = map ? fields : object->columns;
+	bool  map = planner->load->spec->map_header && object->format != PGOS_FORMAT_BINARY;
+	List *names = map ? fields : object->columns;
 	/* with a header line that says what is there, a list of columns says what is wanted of it */
-	List	   *wanted = map && !object->own ? object->columns : object->wanted;
-	int			size = Max(Max(list_length(names), field_count), planner->desc->natts);
-	ListCell   *lc;
+	List	 *wanted = map && !object->own ? object->columns : object->wanted;
+	int		  size = Max(Max(list_length(names), field_count), planner->desc->natts);
+	ListCell *lc;
 
 	planner->plan->columns = palloc0(Max(size, 1) * sizeof(PgosFileColumn));
 	foreach (lc, names)
@@ -309,19 +308,20 @@ static void
 pgos_plan_check_extra(const PgosPlanner *planner)
 {
 	StringInfoData names;
-	ListCell   *lc;
+	ListCell	  *lc;
 
 	if (planner->extra == NIL || planner->load->spec->ignore_extra)
 		return;
 	initStringInfo(&names);
 	foreach (lc, planner->extra)
 		appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "", (char *) lfirst(lc));
-	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-					errmsg("object \"%s\" has columns that relation \"%s\" does not have",
-						   planner->plan->object->url, RelationGetRelationName(planner->load->rel)),
-					errdetail("They are: %s.", names.data),
-					errhint("Add the columns, or leave them out with options => '{\"extra_columns\": "
-							"\"ignore\"}'.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_COLUMN),
+			 errmsg("object \"%s\" has columns that relation \"%s\" does not have",
+					planner->plan->object->url, RelationGetRelationName(planner->load->rel)),
+			 errdetail("They are: %s.", names.data),
+			 errhint("Add the columns, or leave them out with options => '{\"extra_columns\": "
+					 "\"ignore\"}'.")));
 }
 
 /* What COPY FROM cannot do, or NULL. */
@@ -330,7 +330,7 @@ pgos_plan_insert_reason(const PgosPlanner *planner)
 {
 	const PgosLoad *load = planner->load;
 	const PgosPlan *plan = planner->plan;
-	TriggerDesc *triggers = load->rel->trigdesc;
+	TriggerDesc	   *triggers = load->rel->trigdesc;
 
 	if (load->spec->on_conflict != PGOS_CONFLICT_ERROR)
 		return "on_conflict";
@@ -352,10 +352,11 @@ pgos_plan_insert_reason(const PgosPlanner *planner)
 static void
 pgos_plan_check_copy(PgosPlanner *planner)
 {
-	List	   *names = NIL;
+	List *names = NIL;
 
 	for (int i = 0; i < planner->plan->column_count; i++)
-		names = lappend(names, unconstify(char *, pgos_plan_name(planner, planner->plan->columns[i].attno)));
+		names = lappend(
+			names, unconstify(char *, pgos_plan_name(planner, planner->plan->columns[i].attno)));
 	pgos_copy_from_check(planner->load->rel, names);
 }
 
@@ -364,15 +365,15 @@ static void
 pgos_plan_options(PgosPlanner *planner)
 {
 	static const char *const own_names[] = {"header", "freeze", NULL};
-	PgosLoad   *load = planner->load;
-	PgosPlan   *plan = planner->plan;
-	bool		freeze = load->new_relation && load->rel->rd_rel->relkind == RELKIND_RELATION;
-	ListCell   *lc;
+	PgosLoad				*load = planner->load;
+	PgosPlan				*plan = planner->plan;
+	bool	  freeze = load->new_relation && load->rel->rd_rel->relkind == RELKIND_RELATION;
+	ListCell *lc;
 
 	foreach (lc, plan->object->options)
 	{
-		DefElem    *def = lfirst(lc);
-		bool		is_freeze = strcmp(def->defname, "freeze") == 0;
+		DefElem *def = lfirst(lc);
+		bool	 is_freeze = strcmp(def->defname, "freeze") == 0;
 
 		if (is_freeze)
 			freeze = defGetBoolean(def);
@@ -381,8 +382,9 @@ pgos_plan_options(PgosPlanner *planner)
 							errmsg("option \"%s\" does not go together with %s", def->defname,
 								   plan->insert_reason)));
 		if (is_freeze && freeze && load->spec->skip)
-			ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-							errmsg("option \"freeze\" does not go together with on_error => 'skip'")));
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("option \"freeze\" does not go together with on_error => 'skip'")));
 	}
 	plan->freeze = freeze && !plan->insert && !load->spec->skip;
 	plan->options = pgos_copy_options_without(plan->object->options, own_names);

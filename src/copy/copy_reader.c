@@ -25,34 +25,34 @@
 
 struct PgosReader
 {
-	PgosLoad   *load;
-	const PgosPlan *plan;
-	PgosCopyInput input;
-	CopyFromState cstate;
+	PgosLoad			*load;
+	const PgosPlan		*plan;
+	PgosCopyInput		 input;
+	CopyFromState		 cstate;
 	ErrorContextCallback context;
-	Datum	   *file_values;	/* of the file's columns */
-	bool	   *file_nulls;
-	Datum	   *values;			/* of the relation's columns */
-	bool	   *nulls;
-	int64		first_row;
-	int64		rows;
+	Datum				*file_values; /* of the file's columns */
+	bool				*file_nulls;
+	Datum				*values; /* of the relation's columns */
+	bool				*nulls;
+	int64				 first_row;
+	int64				 rows;
 	/* for the column that takes the row's number */
-	FmgrInfo	row_input;
-	Oid			row_ioparam;
-	int32		row_typmod;
+	FmgrInfo row_input;
+	Oid		 row_ioparam;
+	int32	 row_typmod;
 };
 
 /* The relation that the file's columns make. */
 static Relation
 pgos_reader_relation(const PgosLoad *load, const PgosPlan *plan)
 {
-	Relation	rel = palloc(sizeof(RelationData));
-	TupleDesc	desc = CreateTemplateTupleDesc(plan->column_count);
+	Relation  rel = palloc(sizeof(RelationData));
+	TupleDesc desc = CreateTemplateTupleDesc(plan->column_count);
 
 	for (int i = 0; i < plan->column_count; i++)
 	{
 		const PgosFileColumn *column = &plan->columns[i];
-		AttrNumber	attno = (AttrNumber) (i + 1);
+		AttrNumber			  attno = (AttrNumber) (i + 1);
 
 		if (column->attno != 0)
 		{
@@ -63,7 +63,8 @@ pgos_reader_relation(const PgosLoad *load, const PgosPlan *plan)
 		}
 		else
 			TupleDescInitEntry(desc, attno, column->name,
-							   plan->object->format == PGOS_FORMAT_BINARY ? BYTEAOID : TEXTOID, -1, 0);
+							   plan->object->format == PGOS_FORMAT_BINARY ? BYTEAOID : TEXTOID, -1,
+							   0);
 	}
 	pgos_compat_tupledesc_finalize(desc);
 	memcpy(rel, load->rel, sizeof(RelationData));
@@ -74,8 +75,8 @@ pgos_reader_relation(const PgosLoad *load, const PgosPlan *plan)
 PgosReader *
 pgos_reader_begin(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input)
 {
-	PgosReader *reader = palloc0(sizeof(PgosReader));
-	int			natts = RelationGetDescr(load->rel)->natts;
+	PgosReader	  *reader = palloc0(sizeof(PgosReader));
+	int			   natts = RelationGetDescr(load->rel)->natts;
 	PgosCopyInput *saved_input;
 
 	reader->load = load;
@@ -99,7 +100,7 @@ pgos_reader_begin(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *inp
 	if (plan->row_attno != 0)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(load->rel), plan->row_attno - 1);
-		Oid			function;
+		Oid				  function;
 
 		getTypeInputInfo(att->atttypid, &function, &reader->row_ioparam);
 		fmgr_info(function, &reader->row_input);
@@ -127,8 +128,8 @@ pgos_reader_begin(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *inp
 static Datum
 pgos_reader_row_number(PgosReader *reader)
 {
-	int64		number = reader->first_row + reader->rows;
-	char		text[MAXINT8LEN + 1];
+	int64 number = reader->first_row + reader->rows;
+	char  text[MAXINT8LEN + 1];
 
 	if (reader->row_input.fn_oid == F_INT8IN)
 		return Int64GetDatum(number);
@@ -141,7 +142,7 @@ static bool
 pgos_reader_read(PgosReader *reader)
 {
 	PgosCopyInput *saved_input = pgos_copy_input_set(&reader->input);
-	volatile bool found = false;
+	volatile bool  found = false;
 
 	reader->load->inserting = false;
 	reader->context.previous = error_context_stack;
@@ -165,7 +166,7 @@ bool
 pgos_reader_next(PgosReader *reader, Datum *row)
 {
 	const PgosPlan *plan = reader->plan;
-	TupleDesc	desc = RelationGetDescr(reader->load->rel);
+	TupleDesc		desc = RelationGetDescr(reader->load->rel);
 
 	if (!pgos_reader_read(reader))
 		return false;
@@ -174,7 +175,7 @@ pgos_reader_next(PgosReader *reader, Datum *row)
 	reader->load->inserting = true;
 	for (int i = 0; i < plan->column_count; i++)
 	{
-		AttrNumber	attno = plan->columns[i].attno;
+		AttrNumber attno = plan->columns[i].attno;
 
 		if (attno != 0)
 		{

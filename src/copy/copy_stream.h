@@ -24,7 +24,7 @@ typedef struct PgosBlockRange
 } PgosBlockRange;
 
 /* Told now and then (about every 64 kB) how far COPY is. */
-typedef void (*PgosCopyTick) (int64 rows, void *arg);
+typedef void (*PgosCopyTick)(int64 rows, void *arg);
 
 /* Who wrote the rows: COPY, or the direct encoder (copy/encode.h) with the same bytes. */
 typedef enum PgosCopyEngine
@@ -35,9 +35,9 @@ typedef enum PgosCopyEngine
 
 typedef struct PgosCopyToResult
 {
-	int64		rows;
+	int64		   rows;
 	PgosCopyEngine engine;
-	const char *reason;			/* why not the direct encoder, or NULL; a constant */
+	const char	  *reason; /* why not the direct encoder, or NULL; a constant */
 } PgosCopyToResult;
 
 /*
@@ -46,9 +46,9 @@ typedef struct PgosCopyToResult
  * the current user must have SELECT on it as a whole.  Every row ends with pgos_sink_row_end(); the sink is not
  * ended.  Runs under the transaction's snapshot.
  */
-extern PgosCopyToResult pgos_copy_to(Oid relid, List *columns, List *options,
-									 const PgosBlockRange *range, PgosSink *sink,
-									 PgosCopyTick tick, void *arg);
+extern PgosCopyToResult
+pgos_copy_to(Oid relid, List *columns, List *options, const PgosBlockRange *range, PgosSink *sink,
+			 PgosCopyTick tick, void *arg);
 
 /*
  * Raises unless the current user may COPY FROM into these columns of the relation now (privileges, read-only
@@ -60,8 +60,8 @@ extern void pgos_copy_from_check(Relation rel, List *columns);
  * Loads what a push wrote, to the end of the source: COPY relation (columns) FROM source, in the plainest way that
  * copy_load.h has.  url: for messages; freeze: the relation is new in this subtransaction.
  */
-extern int64 pgos_copy_from(Relation rel, List *columns, List *options, bool freeze, const char *url,
-							PgosSource *source, PgosCopyTick tick, void *arg);
+extern int64 pgos_copy_from(Relation rel, List *columns, List *options, bool freeze,
+							const char *url, PgosSource *source, PgosCopyTick tick, void *arg);
 
 /* Makes the list of String nodes that the parser's structures want out of a list of char *. */
 extern List *pgos_copy_name_list(List *columns);

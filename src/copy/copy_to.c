@@ -39,11 +39,11 @@
 
 typedef struct PgosCopyToState
 {
-	PgosSink   *sink;
+	PgosSink	*sink;
 	PgosCopyTick tick;
-	void	   *arg;
-	int64		rows;			/* messages so far, less the header line */
-	int64		bytes_to_tick;
+	void		*arg;
+	int64		 rows; /* messages so far, less the header line */
+	int64		 bytes_to_tick;
 } PgosCopyToState;
 
 static PgosCopyToState *pgos_copy_to_state = NULL;
@@ -103,8 +103,8 @@ static const PQcommMethods pgos_comm_methods = {
 List *
 pgos_copy_name_list(List *columns)
 {
-	List	   *names = NIL;
-	ListCell   *lc;
+	List	 *names = NIL;
+	ListCell *lc;
 
 	foreach (lc, columns)
 		names = lappend(names, makeString(lfirst(lc)));
@@ -119,13 +119,13 @@ static Node *
 pgos_copy_to_query(Relation rel, List *columns, bool only, const PgosBlockRange *range, char **text)
 {
 	StringInfoData sql;
-	const char *separator = "";
+	const char	  *separator = "";
 
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "SELECT ");
 	if (columns != NIL)
 	{
-		ListCell   *lc;
+		ListCell *lc;
 
 		foreach (lc, columns)
 		{
@@ -135,7 +135,7 @@ pgos_copy_to_query(Relation rel, List *columns, bool only, const PgosBlockRange 
 	}
 	else
 	{
-		TupleDesc	desc = RelationGetDescr(rel);
+		TupleDesc desc = RelationGetDescr(rel);
 
 		for (int i = 0; i < desc->natts; i++)
 		{
@@ -166,12 +166,12 @@ pgos_copy_to_query(Relation rel, List *columns, bool only, const PgosBlockRange 
 static int64
 pgos_copy_to_by_copy(CopyStmt *stmt, PgosSink *sink, PgosCopyTick tick, void *arg)
 {
-	PlannedStmt *planned = makeNode(PlannedStmt);
-	QueryCompletion qc;
-	PgosCopyToState state = {0};
-	PgosCopyToState *saved_state = pgos_copy_to_state;
+	PlannedStmt			*planned = makeNode(PlannedStmt);
+	QueryCompletion		 qc;
+	PgosCopyToState		 state = {0};
+	PgosCopyToState		*saved_state = pgos_copy_to_state;
 	const PQcommMethods *saved_methods = PqCommMethods;
-	CommandDest saved_dest = whereToSendOutput;
+	CommandDest			 saved_dest = whereToSendOutput;
 
 	planned->commandType = CMD_UTILITY;
 	planned->utilityStmt = (Node *) stmt;
@@ -205,13 +205,13 @@ PgosCopyToResult
 pgos_copy_to(Oid relid, List *columns, List *options, const PgosBlockRange *range, PgosSink *sink,
 			 PgosCopyTick tick, void *arg)
 {
-	Relation	rel = table_open(relid, AccessShareLock);
-	bool		is_table = rel->rd_rel->relkind == RELKIND_RELATION;
-	bool		has_policies = check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED;
-	CopyStmt   *stmt = makeNode(CopyStmt);
+	Relation		 rel = table_open(relid, AccessShareLock);
+	bool			 is_table = rel->rd_rel->relkind == RELKIND_RELATION;
+	bool			 has_policies = check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED;
+	CopyStmt		*stmt = makeNode(CopyStmt);
 	PgosCopyToResult result = {0};
-	char	   *sql = NULL;
-	int			guc_level;
+	char			*sql = NULL;
+	int				 guc_level;
 
 	/* a statement names the relation, and finds it only through a schema that the role may use */
 	if (pgos_compat_namespace_aclcheck(RelationGetNamespace(rel), GetUserId(), ACL_USAGE) !=
@@ -244,12 +244,12 @@ pgos_copy_to(Oid relid, List *columns, List *options, const PgosBlockRange *rang
 		(void) set_config_option("search_path", "pg_catalog", PGC_USERSET, PGC_S_SESSION,
 								 GUC_ACTION_SAVE, true, 0, false);
 	if (range != NULL)
-		(void) set_config_option("enable_tidscan", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-								 true, 0, false);
+		(void) set_config_option("enable_tidscan", "on", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	result.engine = PGOS_ENGINE_DIRECT;
-	result.reason = pgos_copy_to_direct(rel, columns, options, range, stmt->query, sql, sink, tick, arg,
-										&result.rows);
+	result.reason = pgos_copy_to_direct(rel, columns, options, range, stmt->query, sql, sink, tick,
+										arg, &result.rows);
 	if (result.reason != NULL)
 	{
 		result.engine = PGOS_ENGINE_COPY;

@@ -42,10 +42,10 @@
 static bool
 pgos_copy_to_can_scan(Relation rel, List *columns, bool in_place_of_query, List **attnums)
 {
-	TupleDesc	desc = RelationGetDescr(rel);
-	char		relkind = rel->rd_rel->relkind;
-	Bitmapset  *selected = NULL;
-	ListCell   *lc;
+	TupleDesc  desc = RelationGetDescr(rel);
+	char	   relkind = rel->rd_rel->relkind;
+	Bitmapset *selected = NULL;
+	ListCell  *lc;
 
 	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW)
 		return false;
@@ -59,7 +59,7 @@ pgos_copy_to_can_scan(Relation rel, List *columns, bool in_place_of_query, List 
 	{
 		foreach (lc, columns)
 		{
-			int			i;
+			int i;
 
 			for (i = 0; i < desc->natts; i++)
 			{
@@ -100,7 +100,7 @@ pgos_copy_to_scan(Relation rel, const PgosBlockRange *range, PgosEncoder *enc)
 	}
 	if (rel->rd_tableam == GetHeapamTableAmRoutine())
 	{
-		HeapTuple	tuple;
+		HeapTuple tuple;
 
 		while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 		{
@@ -151,8 +151,8 @@ pgos_receiver_nothing(DestReceiver *self)
 static PlannedStmt *
 pgos_copy_to_plan(Node *query, const char *sql)
 {
-	RawStmt    *raw = makeNode(RawStmt);
-	List	   *rewritten;
+	RawStmt *raw = makeNode(RawStmt);
+	List	*rewritten;
 
 	raw->stmt = query;
 	rewritten = pg_analyze_and_rewrite_fixedparams(raw, sql, NULL, 0, NULL);
@@ -167,7 +167,7 @@ pgos_copy_to_plan(Node *query, const char *sql)
 static void
 pgos_copy_to_progress(Oid relid)
 {
-	static const int params[] = {PROGRESS_COPY_COMMAND, PROGRESS_COPY_TYPE};
+	static const int   params[] = {PROGRESS_COPY_COMMAND, PROGRESS_COPY_TYPE};
 	static const int64 values[] = {PROGRESS_COPY_COMMAND_TO, PROGRESS_COPY_TYPE_PIPE};
 
 	pgstat_progress_start_command(PROGRESS_COMMAND_COPY, relid);
@@ -180,11 +180,11 @@ pgos_copy_to_direct(Relation rel, List *columns, List *options, const PgosBlockR
 					int64 *rows)
 {
 	CopyFormatOptions format = {0};
-	PgosCopyReceiver receiver = {0};
-	PlannedStmt *plan;
-	QueryDesc  *desc;
-	List	   *attnums;
-	const char *refusal;
+	PgosCopyReceiver  receiver = {0};
+	PlannedStmt		 *plan;
+	QueryDesc		 *desc;
+	List			 *attnums;
+	const char		 *refusal;
 
 	if (pgos_fast_path == PGOS_FAST_PATH_OFF)
 		return "pgobjstore.fast_path is off";
@@ -216,11 +216,11 @@ pgos_copy_to_direct(Relation rel, List *columns, List *options, const PgosBlockR
 	receiver.base.mydest = DestCopyOut;
 	PushCopiedSnapshot(GetActiveSnapshot());
 	UpdateActiveSnapshotCommandId();
-	desc = CreateQueryDesc(plan, sql, GetActiveSnapshot(), InvalidSnapshot, &receiver.base, NULL, NULL,
-						   0);
+	desc = CreateQueryDesc(plan, sql, GetActiveSnapshot(), InvalidSnapshot, &receiver.base, NULL,
+						   NULL, 0);
 	ExecutorStart(desc, 0);
-	receiver.enc = pgos_encoder_new(desc->tupDesc, CopyGetAttnums(desc->tupDesc, NULL, NIL), &format,
-									sink, tick, arg);
+	receiver.enc = pgos_encoder_new(desc->tupDesc, CopyGetAttnums(desc->tupDesc, NULL, NIL),
+									&format, sink, tick, arg);
 	pgos_copy_to_progress(InvalidOid);
 	pgos_compat_executor_run(desc);
 	*rows = pgos_encoder_end(receiver.enc);

@@ -33,27 +33,27 @@
 typedef struct PgosDdlColumn
 {
 	JsonbContainer *json;
-	char	   *name;
-	TypeName   *type;
-	char	   *collation;		/* qualified and quoted, or NULL */
-	char	   *generated;		/* "stored", "virtual" or NULL */
-	char	   *identity;		/* "always", "by default" or NULL */
-	char		storage;		/* or 0 */
-	JsonbContainer *sequence;	/* the one it owns, or NULL */
-	char	   *new_sequence;	/* of a serial column: qualified and quoted */
-	Node	   *expression;		/* default or generation expression, or NULL */
+	char		   *name;
+	TypeName	   *type;
+	char		   *collation;	  /* qualified and quoted, or NULL */
+	char		   *generated;	  /* "stored", "virtual" or NULL */
+	char		   *identity;	  /* "always", "by default" or NULL */
+	char			storage;	  /* or 0 */
+	JsonbContainer *sequence;	  /* the one it owns, or NULL */
+	char		   *new_sequence; /* of a serial column: qualified and quoted */
+	Node		   *expression;	  /* default or generation expression, or NULL */
 } PgosDdlColumn;
 
 /* The table that is being made. */
 typedef struct PgosDdlTarget
 {
 	JsonbContainer *json;
-	const char *nspname;
-	const char *relname;
-	char	   *qualified;		/* quoted */
-	Oid			nspid;
-	bool		unlogged;
-	PgosDdlRename rename;
+	const char	   *nspname;
+	const char	   *relname;
+	char		   *qualified; /* quoted */
+	Oid				nspid;
+	bool			unlogged;
+	PgosDdlRename	rename;
 } PgosDdlTarget;
 
 static void
@@ -78,25 +78,26 @@ pgos_ddl_target_init(PgosDdlTarget *target, JsonbContainer *json, Oid nspid, con
 static void
 pgos_ddl_missing(PgosDdlColumn *column, const char *kind, const char *name)
 {
-	char	   *extension = pgos_ddl_text(column->json, "extension");
+	char *extension = pgos_ddl_text(column->json, "extension");
 
-	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
-					errmsg("%s %s of column \"%s\" does not exist", kind, name, column->name),
-					extension != NULL && strcmp(kind, "type") == 0
-						? errhint("Where the dataset was written it belongs to the extension \"%s\".  "
-								  "Create the extension, with its objects in the same schema, first.",
-								  extension)
-						: errhint("Create the %s first, or create the table before pulling into it.",
-								  kind)));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_UNDEFINED_OBJECT),
+		 errmsg("%s %s of column \"%s\" does not exist", kind, name, column->name),
+		 extension != NULL && strcmp(kind, "type") == 0
+			 ? errhint("Where the dataset was written it belongs to the extension \"%s\".  "
+					   "Create the extension, with its objects in the same schema, first.",
+					   extension)
+			 : errhint("Create the %s first, or create the table before pulling into it.", kind)));
 }
 
 /* Resolves the type; its OID. */
 static Oid
 pgos_ddl_resolve_type(PgosDdlColumn *column)
 {
-	char	   *text = pgos_ddl_text(column->json, "type");
-	Type		type;
-	Oid			result;
+	char *text = pgos_ddl_text(column->json, "type");
+	Type  type;
+	Oid	  result;
 
 	column->type = pgos_ddl_parse_type(column->name, text);
 	type = LookupTypeName(NULL, column->type, NULL, true);
@@ -111,8 +112,8 @@ static void
 pgos_ddl_resolve_collation(PgosDdlColumn *column)
 {
 	JsonbContainer *json = pgos_ddl_object(column->json, "collation");
-	char	   *schema;
-	char	   *name;
+	char		   *schema;
+	char		   *name;
 
 	if (json == NULL)
 		return;
@@ -126,7 +127,7 @@ pgos_ddl_resolve_collation(PgosDdlColumn *column)
 static char
 pgos_ddl_read_storage(PgosDdlColumn *column, Oid typid)
 {
-	char	   *storage = pgos_ddl_text(column->json, "storage");
+	char *storage = pgos_ddl_text(column->json, "storage");
 
 	/* A type that is never stored out of line cannot have another storage. */
 	if (storage == NULL || !TypeIsToastable(typid))
@@ -146,13 +147,14 @@ pgos_ddl_read_storage(PgosDdlColumn *column, Oid typid)
 static char *
 pgos_ddl_read_choice(JsonbContainer *json, const char *key, const char *one, const char *other)
 {
-	char	   *text = pgos_ddl_text(json, key);
+	char *text = pgos_ddl_text(json, key);
 
 	if (text != NULL && strcmp(text, one) != 0 && strcmp(text, other) != 0)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-						errmsg("invalid relation in the manifest: \"%s\" is neither \"%s\" nor \"%s\"",
-							   key, one, other),
-						errdetail("It is: %s", text)));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("invalid relation in the manifest: \"%s\" is neither \"%s\" nor \"%s\"",
+						key, one, other),
+				 errdetail("It is: %s", text)));
 	return text;
 }
 
@@ -168,7 +170,7 @@ pgos_ddl_append_sequence_options(StringInfo sql, JsonbContainer *sequence)
 
 	for (int i = 0; i < (int) lengthof(options); i++)
 	{
-		int64		value;
+		int64 value;
 
 		if (pgos_ddl_int64(sequence, options[i][0], &value))
 			appendStringInfo(sql, " %s " INT64_FORMAT, options[i][1], value);
@@ -179,7 +181,7 @@ pgos_ddl_append_sequence_options(StringInfo sql, JsonbContainer *sequence)
 static void
 pgos_ddl_create_sequence(PgosDdlTarget *target, PgosDdlColumn *column)
 {
-	char	   *type = pgos_ddl_text(column->sequence, "type");
+	char		  *type = pgos_ddl_text(column->sequence, "type");
 	StringInfoData sql;
 
 	if (type != NULL && strcmp(type, "smallint") != 0 && strcmp(type, "integer") != 0 &&
@@ -201,7 +203,7 @@ pgos_ddl_create_sequence(PgosDdlTarget *target, PgosDdlColumn *column)
 static void
 pgos_ddl_read_expression(PgosDdlTarget *target, PgosDdlColumn *column)
 {
-	char	   *text = pgos_ddl_text(column->json, "default");
+	char		 *text = pgos_ddl_text(column->json, "default");
 	PgosDdlRename rename = target->rename;
 
 	if (text == NULL && column->generated == NULL)
@@ -232,12 +234,13 @@ pgos_ddl_read_column(PgosDdlTarget *target, JsonbContainer *json)
 	column->sequence = pgos_ddl_object(json, "sequence");
 	if (column->generated != NULL && strcmp(column->generated, "virtual") == 0 &&
 		!PGOS_COMPAT_VIRTUAL_COLUMNS)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("column \"%s\" is a virtual generated column, which this version of "
-							   "PostgreSQL does not have",
-							   column->name),
-						errhint("Create the table, with a stored generated column for example, before "
-								"pulling into it.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("column \"%s\" is a virtual generated column, which this version of "
+						"PostgreSQL does not have",
+						column->name),
+				 errhint("Create the table, with a stored generated column for example, before "
+						 "pulling into it.")));
 	if (column->sequence != NULL && column->identity == NULL)
 		pgos_ddl_create_sequence(target, column);
 	pgos_ddl_read_expression(target, column);
@@ -248,7 +251,7 @@ pgos_ddl_read_column(PgosDdlTarget *target, JsonbContainer *json)
 static void
 pgos_ddl_append_column(StringInfo sql, PgosDdlColumn *column)
 {
-	char	   *compression = pgos_ddl_text(column->json, "compression");
+	char *compression = pgos_ddl_text(column->json, "compression");
 
 	appendStringInfo(sql, "%s pg_catalog.int4", quote_identifier(column->name));
 	if (compression != NULL)
@@ -278,11 +281,11 @@ pgos_ddl_append_column(StringInfo sql, PgosDdlColumn *column)
 static void
 pgos_ddl_fill_column(ColumnDef *definition, PgosDdlColumn *column)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	definition->typeName = column->type;
 	definition->storage = column->storage;
-	foreach(lc, definition->constraints)
+	foreach (lc, definition->constraints)
 	{
 		Constraint *constraint = lfirst_node(Constraint, lc);
 
@@ -300,14 +303,14 @@ pgos_ddl_fill_column(ColumnDef *definition, PgosDdlColumn *column)
 static List *
 pgos_ddl_read_checks(PgosDdlTarget *target)
 {
-	List	   *result = NIL;
-	ListCell   *lc;
+	List	 *result = NIL;
+	ListCell *lc;
 
-	foreach(lc, pgos_ddl_objects(target->json, "checks"))
+	foreach (lc, pgos_ddl_objects(target->json, "checks"))
 	{
 		JsonbContainer *json = lfirst(lc);
-		char	   *name = pgos_ddl_name(json, "name");
-		Constraint *constraint;
+		char		   *name = pgos_ddl_name(json, "name");
+		Constraint	   *constraint;
 
 		target->rename.what = psprintf("check constraint \"%s\"", name);
 		constraint = pgos_ddl_parse_constraint(name, pgos_ddl_text(json, "definition"),
@@ -324,13 +327,13 @@ static void
 pgos_ddl_append_options(StringInfo sql, JsonbContainer *json)
 {
 	JsonbContainer *options = pgos_ddl_object(json, "options");
-	const char *separator = " WITH (";
-	List	   *pairs = options == NULL ? NIL : pgos_ddl_pairs(options);
-	ListCell   *lc;
+	const char	   *separator = " WITH (";
+	List		   *pairs = options == NULL ? NIL : pgos_ddl_pairs(options);
+	ListCell	   *lc;
 
 	for (lc = list_head(pairs); lc != NULL; lc = lnext(pairs, lc))
 	{
-		char	   *name = lfirst(lc);
+		char *name = lfirst(lc);
 
 		appendStringInfoString(sql, separator);
 		if (strncmp(name, "toast.", 6) == 0)
@@ -370,7 +373,7 @@ pgos_ddl_create_table(PgosDdlTarget *target, const char *frame, List *columns,
 static void
 pgos_ddl_comment(const char *object, JsonbContainer *json)
 {
-	char	   *comment = pgos_ddl_text(json, "comment");
+	char *comment = pgos_ddl_text(json, "comment");
 
 	if (comment != NULL)
 		pgos_ddl_run_sql(psprintf("COMMENT ON %s IS %s", object, quote_literal_cstr(comment)));
@@ -380,18 +383,18 @@ pgos_ddl_comment(const char *object, JsonbContainer *json)
 static void
 pgos_ddl_finish_table(PgosDdlTarget *target, Oid relid)
 {
-	char	   *replica_identity = pgos_ddl_text(target->json, "replica_identity");
-	ListCell   *lc;
+	char	 *replica_identity = pgos_ddl_text(target->json, "replica_identity");
+	ListCell *lc;
 
 	pgos_ddl_comment(psprintf("TABLE %s", target->qualified), target->json);
-	foreach(lc, pgos_ddl_objects(target->json, "checks"))
+	foreach (lc, pgos_ddl_objects(target->json, "checks"))
 	{
-		char	   *name = pgos_ddl_name(lfirst(lc), "name");
+		char *name = pgos_ddl_name(lfirst(lc), "name");
 
 		if (OidIsValid(get_relation_constraint_oid(relid, name, true)))
-			pgos_ddl_comment(psprintf("CONSTRAINT %s ON %s", quote_identifier(name),
-									  target->qualified),
-							 lfirst(lc));
+			pgos_ddl_comment(
+				psprintf("CONSTRAINT %s ON %s", quote_identifier(name), target->qualified),
+				lfirst(lc));
 	}
 	if (replica_identity != NULL && strcmp(replica_identity, "index") != 0)
 		pgos_ddl_run_sql(psprintf("ALTER TABLE %s REPLICA IDENTITY %s", target->qualified,
@@ -402,9 +405,9 @@ pgos_ddl_finish_table(PgosDdlTarget *target, Oid relid)
 
 typedef struct PgosDdlPartition
 {
-	char	   *schema;			/* in the manifest */
-	char	   *name;
-	char	   *qualified;		/* here */
+	char *schema; /* in the manifest */
+	char *name;
+	char *qualified; /* here */
 } PgosDdlPartition;
 
 static PgosDdlPartition *
@@ -422,21 +425,22 @@ pgos_ddl_remember(List **partitions, JsonbContainer *json, char *qualified)
 static const char *
 pgos_ddl_find_parent(List *partitions, JsonbContainer *json)
 {
-	char	   *schema = pgos_ddl_name(json, "parent_schema");
-	char	   *name = pgos_ddl_name(json, "parent_name");
-	ListCell   *lc;
+	char	 *schema = pgos_ddl_name(json, "parent_schema");
+	char	 *name = pgos_ddl_name(json, "parent_name");
+	ListCell *lc;
 
-	foreach(lc, partitions)
+	foreach (lc, partitions)
 	{
 		PgosDdlPartition *partition = lfirst(lc);
 
 		if (strcmp(partition->schema, schema) == 0 && strcmp(partition->name, name) == 0)
 			return partition->qualified;
 	}
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-			 errmsg("invalid relation in the manifest: parent \"%s\" of partition \"%s\" is not in it",
-					name, pgos_ddl_text(json, "name"))));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+		 errmsg("invalid relation in the manifest: parent \"%s\" of partition \"%s\" is not in it",
+				name, pgos_ddl_text(json, "name"))));
 	return NULL;
 }
 
@@ -455,15 +459,15 @@ pgos_ddl_partition_name(JsonbContainer *json, const PgosDdlRename *rename)
 static void
 pgos_ddl_create_partition(PgosDdlTarget *table, JsonbContainer *json, List **partitions)
 {
-	PgosDdlTarget target;
-	const char *parent = pgos_ddl_find_parent(*partitions, json);
-	char	   *name = pgos_ddl_name(json, "name");
-	char	   *new_name = pgos_ddl_partition_name(json, &table->rename);
-	char	   *key_text = pgos_ddl_text(json, "key");
-	PartitionSpec *key = NULL;
+	PgosDdlTarget		target;
+	const char		   *parent = pgos_ddl_find_parent(*partitions, json);
+	char			   *name = pgos_ddl_name(json, "name");
+	char			   *new_name = pgos_ddl_partition_name(json, &table->rename);
+	char			   *key_text = pgos_ddl_text(json, "key");
+	PartitionSpec	   *key = NULL;
 	PartitionBoundSpec *bound;
-	StringInfoData frame;
-	Oid			relid;
+	StringInfoData		frame;
+	Oid					relid;
 
 	if (OidIsValid(get_relname_relid(new_name, table->nspid)))
 		new_name = ChooseRelationName(new_name, NULL, "part", table->nspid, false);
@@ -485,11 +489,11 @@ pgos_ddl_create_partition(PgosDdlTarget *table, JsonbContainer *json, List **par
 static void
 pgos_ddl_create_partitions(PgosDdlTarget *table, JsonbContainer *partitioning)
 {
-	List	   *partitions = NIL;
-	ListCell   *lc;
+	List	 *partitions = NIL;
+	ListCell *lc;
 
 	(void) pgos_ddl_remember(&partitions, table->json, table->qualified);
-	foreach(lc, pgos_ddl_objects(partitioning, "partitions"))
+	foreach (lc, pgos_ddl_objects(partitioning, "partitions"))
 	{
 		CHECK_FOR_INTERRUPTS();
 		pgos_ddl_create_partition(table, lfirst(lc), &partitions);
@@ -501,13 +505,12 @@ pgos_ddl_create_partitions(PgosDdlTarget *table, JsonbContainer *partitioning)
 static void
 pgos_ddl_finish_columns(PgosDdlTarget *target, List *columns)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
-	foreach(lc, columns)
+	foreach (lc, columns)
 	{
 		PgosDdlColumn *column = lfirst(lc);
-		char	   *qualified =
-			psprintf("%s.%s", target->qualified, quote_identifier(column->name));
+		char *qualified = psprintf("%s.%s", target->qualified, quote_identifier(column->name));
 
 		if (column->new_sequence != NULL)
 			pgos_ddl_run_sql(
@@ -519,14 +522,14 @@ pgos_ddl_finish_columns(PgosDdlTarget *target, List *columns)
 Oid
 pgos_ddl_create(Jsonb *relation, const char *nspname, const char *relname)
 {
-	int			level = pgos_ddl_settings_push();
-	PgosDdlTarget target;
+	int				level = pgos_ddl_settings_push();
+	PgosDdlTarget	target;
 	JsonbContainer *partitioning;
-	PartitionSpec *key = NULL;
-	List	   *columns = NIL;
-	StringInfoData frame;
-	ListCell   *lc;
-	Oid			relid;
+	PartitionSpec  *key = NULL;
+	List		   *columns = NIL;
+	StringInfoData	frame;
+	ListCell	   *lc;
+	Oid				relid;
 
 	pgos_ddl_target_init(&target, pgos_ddl_root(relation), get_namespace_oid(nspname, false),
 						 nspname, relname);
@@ -540,7 +543,7 @@ pgos_ddl_create(Jsonb *relation, const char *nspname, const char *relname)
 	}
 
 	initStringInfo(&frame);
-	foreach(lc, pgos_ddl_column_objects(relation))
+	foreach (lc, pgos_ddl_column_objects(relation))
 	{
 		PgosDdlColumn *column = pgos_ddl_read_column(&target, lfirst(lc));
 
@@ -569,17 +572,16 @@ pgos_ddl_create(Jsonb *relation, const char *nspname, const char *relname)
 void
 pgos_ddl_set_sequences(Jsonb *relation, Oid relid)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
-	foreach(lc, pgos_ddl_column_objects(relation))
+	foreach (lc, pgos_ddl_column_objects(relation))
 	{
 		JsonbContainer *sequence = pgos_ddl_object(lfirst(lc), "sequence");
-		AttrNumber	attnum = get_attnum(relid, pgos_ddl_name(lfirst(lc), "name"));
-		int64		last_value;
-		Oid			seqid;
+		AttrNumber		attnum = get_attnum(relid, pgos_ddl_name(lfirst(lc), "name"));
+		int64			last_value;
+		Oid				seqid;
 
-		if (sequence == NULL || attnum <= 0 ||
-			!pgos_ddl_int64(sequence, "last_value", &last_value))
+		if (sequence == NULL || attnum <= 0 || !pgos_ddl_int64(sequence, "last_value", &last_value))
 			continue;
 		seqid = pgos_ddl_owned_sequence(relid, attnum, NULL);
 		if (OidIsValid(seqid))
@@ -592,10 +594,10 @@ pgos_ddl_set_sequences(Jsonb *relation, Oid relid)
 List *
 pgos_ddl_columns(Jsonb *relation)
 {
-	List	   *result = NIL;
-	ListCell   *lc;
+	List	 *result = NIL;
+	ListCell *lc;
 
-	foreach(lc, pgos_ddl_column_objects(relation))
+	foreach (lc, pgos_ddl_column_objects(relation))
 	{
 		if (pgos_ddl_text(lfirst(lc), "generated") == NULL)
 			result = lappend(result, pgos_ddl_name(lfirst(lc), "name"));

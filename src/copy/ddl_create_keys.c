@@ -25,12 +25,12 @@
 typedef struct PgosDdlTable
 {
 	JsonbContainer *json;
-	Oid			relid;
-	Oid			nspid;
-	char	   *nspname;
-	char	   *relname;
-	char	   *qualified;
-	PgosDdlRename rename;
+	Oid				relid;
+	Oid				nspid;
+	char		   *nspname;
+	char		   *relname;
+	char		   *qualified;
+	PgosDdlRename	rename;
 } PgosDdlTable;
 
 static void
@@ -52,8 +52,8 @@ pgos_ddl_table_init(PgosDdlTable *table, JsonbContainer *json, Oid relid)
 static List *
 pgos_ddl_index_list(Oid relid)
 {
-	Relation	rel = relation_open(relid, NoLock);
-	List	   *result = RelationGetIndexList(rel);
+	Relation rel = relation_open(relid, NoLock);
+	List	*result = RelationGetIndexList(rel);
 
 	relation_close(rel, NoLock);
 	return result;
@@ -84,8 +84,8 @@ pgos_ddl_finish_index(PgosDdlTable *table, JsonbContainer *json, List *before, b
 		pgos_ddl_run_sql(psprintf("COMMENT ON INDEX %s.%s IS %s", quote_identifier(table->nspname),
 								  name, quote_literal_cstr(comment)));
 	if (pgos_ddl_bool(json, "replica_identity"))
-		pgos_ddl_run_sql(psprintf("ALTER TABLE %s REPLICA IDENTITY USING INDEX %s",
-								  table->qualified, name));
+		pgos_ddl_run_sql(
+			psprintf("ALTER TABLE %s REPLICA IDENTITY USING INDEX %s", table->qualified, name));
 	if (pgos_ddl_bool(json, "clustered"))
 		pgos_ddl_run_sql(psprintf("ALTER TABLE %s CLUSTER ON %s", table->qualified, name));
 }
@@ -94,8 +94,8 @@ static void
 pgos_ddl_add_constraint(PgosDdlTable *table, Constraint *constraint)
 {
 	AlterTableStmt *alter = castNode(
-		AlterTableStmt, pgos_ddl_parse_statement(psprintf("ALTER TABLE %s ADD CHECK (true)",
-														  table->qualified)));
+		AlterTableStmt,
+		pgos_ddl_parse_statement(psprintf("ALTER TABLE %s ADD CHECK (true)", table->qualified)));
 
 	linitial_node(AlterTableCmd, alter->cmds)->def = (Node *) constraint;
 	pgos_ddl_run((Node *) alter, psprintf("ALTER TABLE %s ADD CONSTRAINT", table->qualified));
@@ -104,25 +104,24 @@ pgos_ddl_add_constraint(PgosDdlTable *table, Constraint *constraint)
 static void
 pgos_ddl_add_key(PgosDdlTable *table, JsonbContainer *json, ConstrType type)
 {
-	char	   *name = pgos_ddl_name(json, "name");
-	List	   *before = pgos_ddl_index_list(table->relid);
+	char		   *name = pgos_ddl_name(json, "name");
+	List		   *before = pgos_ddl_index_list(table->relid);
 	JsonbContainer *options = pgos_ddl_object(json, "options");
-	List	   *pairs = options == NULL ? NIL : pgos_ddl_pairs(options);
-	Constraint *constraint;
-	ListCell   *lc;
+	List		   *pairs = options == NULL ? NIL : pgos_ddl_pairs(options);
+	Constraint	   *constraint;
+	ListCell	   *lc;
 
 	table->rename.what = psprintf("constraint \"%s\"", name);
-	constraint = pgos_ddl_parse_constraint(name, pgos_ddl_text(json, "definition"), type,
-										   &table->rename);
+	constraint =
+		pgos_ddl_parse_constraint(name, pgos_ddl_text(json, "definition"), type, &table->rename);
 	constraint->conname = pgos_ddl_free_name(table, name);
 	for (lc = list_head(pairs); lc != NULL; lc = lnext(pairs, lc))
 	{
-		char	   *option = lfirst(lc);
+		char *option = lfirst(lc);
 
 		lc = lnext(pairs, lc);
 		constraint->options =
-			lappend(constraint->options,
-					makeDefElem(option, (Node *) makeString(lfirst(lc)), -1));
+			lappend(constraint->options, makeDefElem(option, (Node *) makeString(lfirst(lc)), -1));
 	}
 	pgos_ddl_add_constraint(table, constraint);
 	pgos_ddl_finish_index(table, json, before, true);
@@ -131,9 +130,9 @@ pgos_ddl_add_key(PgosDdlTable *table, JsonbContainer *json, ConstrType type)
 static void
 pgos_ddl_add_index(PgosDdlTable *table, JsonbContainer *json)
 {
-	char	   *name = pgos_ddl_name(json, "name");
-	List	   *before = pgos_ddl_index_list(table->relid);
-	IndexStmt  *index;
+	char	  *name = pgos_ddl_name(json, "name");
+	List	  *before = pgos_ddl_index_list(table->relid);
+	IndexStmt *index;
 
 	table->rename.what = psprintf("index \"%s\"", name);
 	index = pgos_ddl_parse_index(name, pgos_ddl_text(json, "definition"), &table->rename);
@@ -168,17 +167,17 @@ static void
 pgos_ddl_add_keys(PgosDdlTable *table)
 {
 	JsonbContainer *primary_key = pgos_ddl_object(table->json, "primary_key");
-	ListCell   *lc;
+	ListCell	   *lc;
 
 	if (primary_key != NULL)
 		pgos_ddl_add_key(table, primary_key, CONSTR_PRIMARY);
-	foreach(lc, pgos_ddl_objects(table->json, "unique"))
+	foreach (lc, pgos_ddl_objects(table->json, "unique"))
 		pgos_ddl_add_key(table, lfirst(lc), CONSTR_UNIQUE);
-	foreach(lc, pgos_ddl_objects(table->json, "exclusion"))
+	foreach (lc, pgos_ddl_objects(table->json, "exclusion"))
 		pgos_ddl_add_key(table, lfirst(lc), CONSTR_EXCLUSION);
-	foreach(lc, pgos_ddl_objects(table->json, "indexes"))
+	foreach (lc, pgos_ddl_objects(table->json, "indexes"))
 		pgos_ddl_add_index(table, lfirst(lc));
-	foreach(lc, pgos_ddl_objects(table->json, "checks"))
+	foreach (lc, pgos_ddl_objects(table->json, "checks"))
 		pgos_ddl_add_not_valid_check(table, lfirst(lc));
 }
 
@@ -201,10 +200,9 @@ pgos_ddl_has_keys(JsonbContainer *json)
 static bool
 pgos_ddl_is_partition(Oid relid, Oid parent, const char *bound)
 {
-	char	   *here = pgos_ddl_partition_bound(relid);
+	char *here = pgos_ddl_partition_bound(relid);
 
-	return here != NULL && strcmp(here, bound) == 0 &&
-		get_partition_parent(relid, false) == parent;
+	return here != NULL && strcmp(here, bound) == 0 && get_partition_parent(relid, false) == parent;
 }
 
 /*
@@ -215,12 +213,12 @@ static Oid
 pgos_ddl_find_partition(PgosDdlTable *root, List *partitions, int n)
 {
 	JsonbContainer *json = list_nth(partitions, n);
-	char	   *parent_schema = pgos_ddl_name(json, "parent_schema");
-	char	   *parent_name = pgos_ddl_name(json, "parent_name");
-	char	   *bound = pgos_ddl_text(json, "bound");
-	Oid			parent = InvalidOid;
-	Oid			relid;
-	ListCell   *lc;
+	char		   *parent_schema = pgos_ddl_name(json, "parent_schema");
+	char		   *parent_name = pgos_ddl_name(json, "parent_name");
+	char		   *bound = pgos_ddl_text(json, "bound");
+	Oid				parent = InvalidOid;
+	Oid				relid;
+	ListCell	   *lc;
 
 	if (strcmp(parent_name, pgos_ddl_name(root->json, "name")) == 0 &&
 		strcmp(parent_schema, pgos_ddl_name(root->json, "schema")) == 0)
@@ -243,7 +241,7 @@ pgos_ddl_find_partition(PgosDdlTable *root, List *partitions, int n)
 	if (OidIsValid(relid) && get_rel_relispartition(relid) &&
 		pgos_ddl_is_partition(relid, parent, bound))
 		return relid;
-	foreach(lc, find_inheritance_children(parent, NoLock))
+	foreach (lc, find_inheritance_children(parent, NoLock))
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (pgos_ddl_is_partition(lfirst_oid(lc), parent, bound))
@@ -255,13 +253,13 @@ pgos_ddl_find_partition(PgosDdlTable *root, List *partitions, int n)
 static void
 pgos_ddl_add_partition_keys(PgosDdlTable *root, JsonbContainer *partitioning)
 {
-	List	   *partitions = pgos_ddl_objects(partitioning, "partitions");
+	List *partitions = pgos_ddl_objects(partitioning, "partitions");
 
 	for (int i = 0; i < list_length(partitions); i++)
 	{
 		JsonbContainer *json = list_nth(partitions, i);
-		PgosDdlTable table;
-		Oid			relid;
+		PgosDdlTable	table;
+		Oid				relid;
 
 		if (!pgos_ddl_has_keys(json))
 			continue;
@@ -285,8 +283,8 @@ pgos_ddl_create_indexes(Jsonb *relation, Oid relid)
 {
 	JsonbContainer *root = pgos_ddl_root(relation);
 	JsonbContainer *partitioning = pgos_ddl_object(root, "partitioning");
-	int			level = pgos_ddl_settings_push();
-	PgosDdlTable table;
+	int				level = pgos_ddl_settings_push();
+	PgosDdlTable	table;
 
 	pgos_ddl_table_init(&table, root, relid);
 	pgos_ddl_add_keys(&table);
@@ -299,24 +297,24 @@ void
 pgos_ddl_create_foreign_keys(Jsonb *relation, Oid relid, List **left_out)
 {
 	JsonbContainer *root = pgos_ddl_root(relation);
-	int			level = pgos_ddl_settings_push();
-	PgosDdlTable table;
-	ListCell   *lc;
+	int				level = pgos_ddl_settings_push();
+	PgosDdlTable	table;
+	ListCell	   *lc;
 
 	pgos_ddl_table_init(&table, root, relid);
-	foreach(lc, pgos_ddl_objects(root, "foreign_keys"))
+	foreach (lc, pgos_ddl_objects(root, "foreign_keys"))
 	{
 		JsonbContainer *json = lfirst(lc);
-		char	   *name = pgos_ddl_name(json, "name");
-		Constraint *constraint;
+		char		   *name = pgos_ddl_name(json, "name");
+		Constraint	   *constraint;
 
 		table.rename.what = psprintf("foreign key \"%s\"", name);
 		constraint = pgos_ddl_parse_constraint(name, pgos_ddl_text(json, "definition"),
 											   CONSTR_FOREIGN, &table.rename);
 		if (!OidIsValid(RangeVarGetRelid(constraint->pktable, NoLock, true)))
 		{
-			*left_out = lappend(*left_out, psprintf("%s on %s", quote_identifier(name),
-													table.qualified));
+			*left_out =
+				lappend(*left_out, psprintf("%s on %s", quote_identifier(name), table.qualified));
 			continue;
 		}
 		constraint->conname = name;

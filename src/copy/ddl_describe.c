@@ -66,14 +66,14 @@ char *
 pgos_ddl_catalog_text(PGFunction function, Datum argument1, Datum argument2, Oid relid)
 {
 	LOCAL_FCINFO(fcinfo, 2);
-	Datum		result;
+	Datum result;
 
 	InitFunctionCallInfoData(*fcinfo, NULL, 2, InvalidOid, NULL, NULL);
 	fcinfo->args[0].value = argument1;
 	fcinfo->args[0].isnull = false;
 	fcinfo->args[1].value = argument2;
 	fcinfo->args[1].isnull = false;
-	result = (*function) (fcinfo);
+	result = (*function)(fcinfo);
 	if (fcinfo->isnull)
 		ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 						errmsg("definition of relation \"%s\" was changed while it was read",
@@ -85,10 +85,10 @@ pgos_ddl_catalog_text(PGFunction function, Datum argument1, Datum argument2, Oid
 char *
 pgos_ddl_partition_bound(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	char	   *result = NULL;
-	Datum		bound;
-	bool		isnull;
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	char	 *result = NULL;
+	Datum	  bound;
+	bool	  isnull;
 
 	if (!HeapTupleIsValid(tuple))
 		return NULL;
@@ -103,25 +103,25 @@ pgos_ddl_partition_bound(Oid relid)
 void
 pgos_ddl_put_options(StringInfo out, Oid relid, Oid toast_relid)
 {
-	Oid			relids[] = {relid, toast_relid};
+	Oid relids[] = {relid, toast_relid};
 
 	pgos_ddl_put_key(out, "options");
 	appendStringInfoChar(out, '{');
 	for (int i = 0; i < (int) lengthof(relids); i++)
 	{
-		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relids[i]));
-		Datum		options;
-		bool		isnull;
-		ListCell   *lc;
+		HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relids[i]));
+		Datum	  options;
+		bool	  isnull;
+		ListCell *lc;
 
 		if (!HeapTupleIsValid(tuple))
 			continue;
 		options = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_reloptions, &isnull);
 		if (!isnull)
 		{
-			foreach(lc, untransformRelOptions(options))
+			foreach (lc, untransformRelOptions(options))
 			{
-				DefElem    *option = lfirst_node(DefElem, lc);
+				DefElem *option = lfirst_node(DefElem, lc);
 
 				pgos_ddl_put_text(out, psprintf("%s%s", i == 0 ? "" : "toast.", option->defname),
 								  option->arg == NULL ? "true" : defGetString(option));
@@ -146,7 +146,7 @@ pgos_ddl_is_exported(PgosDdlSource *source, AttrNumber attnum)
 	if (attnum == 0)
 		return false;
 	name = NameStr(TupleDescAttr(RelationGetDescr(source->rel), attnum - 1)->attname);
-	foreach(lc, source->columns)
+	foreach (lc, source->columns)
 	{
 		if (strcmp(name, (char *) lfirst(lc)) == 0)
 			return true;
@@ -158,8 +158,8 @@ pgos_ddl_is_exported(PgosDdlSource *source, AttrNumber attnum)
 bool
 pgos_ddl_uses_exported(PgosDdlSource *source, Node *expression)
 {
-	Bitmapset  *attributes = NULL;
-	int			i = -1;
+	Bitmapset *attributes = NULL;
+	int		   i = -1;
 
 	pull_varattnos(expression, 1, &attributes);
 	while ((i = bms_next_member(attributes, i)) >= 0)
@@ -188,27 +188,27 @@ pgos_ddl_default(Relation rel, AttrNumber attnum)
 static bool
 pgos_ddl_refers_walker(Node *node, void *context)
 {
-	Oid			seqid = *(Oid *) context;
+	Oid seqid = *(Oid *) context;
 
 	if (node == NULL)
 		return false;
 	if (IsA(node, Const))
 		return ((Const *) node)->consttype == REGCLASSOID && !((Const *) node)->constisnull &&
-			DatumGetObjectId(((Const *) node)->constvalue) == seqid;
+			   DatumGetObjectId(((Const *) node)->constvalue) == seqid;
 	return expression_tree_walker(node, pgos_ddl_refers_walker, context);
 }
 
 Oid
 pgos_ddl_owned_sequence(Oid relid, AttrNumber attnum, Node *expression)
 {
-	Oid			first = InvalidOid;
-	ListCell   *lc;
+	Oid		  first = InvalidOid;
+	ListCell *lc;
 
-	foreach(lc, getOwnedSequences(relid))
+	foreach (lc, getOwnedSequences(relid))
 	{
-		Oid			seqid = lfirst_oid(lc);
-		Oid			owner_relid;
-		int32		owner_attnum;
+		Oid	  seqid = lfirst_oid(lc);
+		Oid	  owner_relid;
+		int32 owner_attnum;
 
 		if (sequenceIsOwned(seqid, DEPENDENCY_INTERNAL, &owner_relid, &owner_attnum) &&
 			owner_attnum == attnum)
@@ -231,10 +231,10 @@ pgos_ddl_owned_sequence(Oid relid, AttrNumber attnum, Node *expression)
 static void
 pgos_ddl_put_sequence_state(StringInfo out, Oid seqid)
 {
-	Relation	rel;
-	Buffer		buffer;
-	Page		page;
-	HeapTupleData tuple;
+	Relation				  rel;
+	Buffer					  buffer;
+	Page					  page;
+	HeapTupleData			  tuple;
 	FormData_pg_sequence_data state;
 
 	if (pg_class_aclcheck(seqid, GetUserId(), ACL_SELECT | ACL_USAGE) != ACLCHECK_OK)
@@ -258,7 +258,7 @@ pgos_ddl_put_sequence_state(StringInfo out, Oid seqid)
 static void
 pgos_ddl_put_sequence(StringInfo out, Oid seqid)
 {
-	HeapTuple	tuple;
+	HeapTuple		 tuple;
 	Form_pg_sequence form;
 
 	pgos_ddl_put_key(out, "sequence");
@@ -290,12 +290,10 @@ pgos_ddl_put_sequence(StringInfo out, Oid seqid)
 static void
 pgos_ddl_put_type(StringInfo out, Oid typid, int32 typmod)
 {
-	Oid			element = get_element_type(typid);
-	Oid			extension =
-		getExtensionOfObject(TypeRelationId, OidIsValid(element) ? element : typid);
+	Oid element = get_element_type(typid);
+	Oid extension = getExtensionOfObject(TypeRelationId, OidIsValid(element) ? element : typid);
 
-	pgos_ddl_put_text(out, "type",
-					  format_type_extended(typid, typmod, FORMAT_TYPE_TYPEMOD_GIVEN));
+	pgos_ddl_put_text(out, "type", format_type_extended(typid, typmod, FORMAT_TYPE_TYPEMOD_GIVEN));
 	if (OidIsValid(extension))
 		pgos_ddl_put_text(out, "extension", get_extension_name(extension));
 }
@@ -303,7 +301,7 @@ pgos_ddl_put_type(StringInfo out, Oid typid, int32 typmod)
 static void
 pgos_ddl_put_collation(StringInfo out, Form_pg_attribute attribute)
 {
-	HeapTuple	tuple = NULL;
+	HeapTuple tuple = NULL;
 
 	pgos_ddl_put_key(out, "collation");
 	if (OidIsValid(attribute->attcollation) &&
@@ -315,9 +313,8 @@ pgos_ddl_put_collation(StringInfo out, Form_pg_attribute attribute)
 		return;
 	}
 	appendStringInfoChar(out, '{');
-	pgos_ddl_put_text(
-		out, "schema",
-		get_namespace_name(((Form_pg_collation) GETSTRUCT(tuple))->collnamespace));
+	pgos_ddl_put_text(out, "schema",
+					  get_namespace_name(((Form_pg_collation) GETSTRUCT(tuple))->collnamespace));
 	pgos_ddl_put_text(out, "name", NameStr(((Form_pg_collation) GETSTRUCT(tuple))->collname));
 	appendStringInfoChar(out, '}');
 	ReleaseSysCache(tuple);
@@ -341,13 +338,12 @@ pgos_ddl_storage_name(char storage)
 
 /* What a table's column has beyond name, type and collation. */
 static void
-pgos_ddl_put_column_details(PgosDdlSource *source, Form_pg_attribute attribute,
-							Bitmapset *unproven)
+pgos_ddl_put_column_details(PgosDdlSource *source, Form_pg_attribute attribute, Bitmapset *unproven)
 {
-	StringInfo	out = source->out;
-	Relation	rel = source->rel;
-	Node	   *expression = pgos_ddl_default(rel, attribute->attnum);
-	char		generated = attribute->attgenerated;
+	StringInfo out = source->out;
+	Relation   rel = source->rel;
+	Node	  *expression = pgos_ddl_default(rel, attribute->attnum);
+	char	   generated = attribute->attgenerated;
 
 	pgos_ddl_put_bool(out, "not_null",
 					  attribute->attnotnull && !bms_is_member(attribute->attnum, unproven));
@@ -366,14 +362,13 @@ pgos_ddl_put_column_details(PgosDdlSource *source, Form_pg_attribute attribute,
 																   RelationGetRelid(rel)),
 											   false, false));
 	pgos_ddl_put_text(out, "generated",
-					  generated == '\0'						  ? NULL
+					  generated == '\0'						? NULL
 					  : generated == PGOS_GENERATED_VIRTUAL ? "virtual"
-															  : "stored");
-	pgos_ddl_put_text(
-		out, "identity",
-		attribute->attidentity == ATTRIBUTE_IDENTITY_ALWAYS		  ? "always"
-		: attribute->attidentity == ATTRIBUTE_IDENTITY_BY_DEFAULT ? "by default"
-																  : NULL);
+															: "stored");
+	pgos_ddl_put_text(out, "identity",
+					  attribute->attidentity == ATTRIBUTE_IDENTITY_ALWAYS		? "always"
+					  : attribute->attidentity == ATTRIBUTE_IDENTITY_BY_DEFAULT ? "by default"
+																				: NULL);
 	pgos_ddl_put_sequence(
 		out, pgos_ddl_owned_sequence(RelationGetRelid(rel), attribute->attnum, expression));
 	if (attribute->attstorage != get_typstorage(attribute->atttypid))
@@ -386,7 +381,7 @@ static void
 pgos_ddl_put_column(PgosDdlSource *source, Form_pg_attribute attribute, bool is_table,
 					Bitmapset *unproven)
 {
-	StringInfo	out = source->out;
+	StringInfo out = source->out;
 
 	pgos_ddl_comma(out);
 	appendStringInfoChar(out, '{');
@@ -404,7 +399,7 @@ pgos_ddl_put_column(PgosDdlSource *source, Form_pg_attribute attribute, bool is_
 static AttrNumber
 pgos_ddl_column_number(PgosDdlSource *source, const char *name)
 {
-	AttrNumber	attnum = get_attnum(RelationGetRelid(source->rel), name);
+	AttrNumber attnum = get_attnum(RelationGetRelid(source->rel), name);
 
 	if (attnum <= 0)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
@@ -416,14 +411,14 @@ pgos_ddl_column_number(PgosDdlSource *source, const char *name)
 static void
 pgos_ddl_put_columns(PgosDdlSource *source, bool is_table, Bitmapset *unproven)
 {
-	TupleDesc	desc = RelationGetDescr(source->rel);
-	ListCell   *lc;
+	TupleDesc desc = RelationGetDescr(source->rel);
+	ListCell *lc;
 
 	pgos_ddl_put_key(source->out, "columns");
 	appendStringInfoChar(source->out, '[');
-	foreach(lc, source->columns)
+	foreach (lc, source->columns)
 	{
-		AttrNumber	attnum = pgos_ddl_column_number(source, lfirst(lc));
+		AttrNumber attnum = pgos_ddl_column_number(source, lfirst(lc));
 
 		pgos_ddl_put_column(source, TupleDescAttr(desc, attnum - 1), is_table, unproven);
 	}
@@ -454,38 +449,38 @@ pgos_ddl_key_exported(PgosDdlSource *source)
 static void
 pgos_ddl_put_partition_key(PgosDdlSource *source)
 {
-	Oid			relid = RelationGetRelid(source->rel);
+	Oid relid = RelationGetRelid(source->rel);
 
-	pgos_ddl_put_text(source->out, "key",
-					  source->rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE
-						  ? pgos_ddl_catalog_text(pg_get_partkeydef, ObjectIdGetDatum(relid),
-												  (Datum) 0, relid)
-						  : NULL);
+	pgos_ddl_put_text(
+		source->out, "key",
+		source->rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE
+			? pgos_ddl_catalog_text(pg_get_partkeydef, ObjectIdGetDatum(relid), (Datum) 0, relid)
+			: NULL);
 }
 
 /* Members that the exported table and each of its partitions have. */
 static void
 pgos_ddl_put_table(PgosDdlSource *source)
 {
-	StringInfo	out = source->out;
+	StringInfo	  out = source->out;
 	Form_pg_class form = source->rel->rd_rel;
 
 	pgos_ddl_put_text(out, "persistence",
 					  form->relpersistence == RELPERSISTENCE_UNLOGGED ? "unlogged" : "permanent");
 	pgos_ddl_put_options(out, RelationGetRelid(source->rel), form->reltoastrelid);
 	pgos_ddl_put_text(out, "replica_identity",
-					  form->relreplident == REPLICA_IDENTITY_FULL		? "full"
+					  form->relreplident == REPLICA_IDENTITY_FULL	   ? "full"
 					  : form->relreplident == REPLICA_IDENTITY_NOTHING ? "nothing"
-					  : form->relreplident == REPLICA_IDENTITY_INDEX	? "index"
-																		: NULL);
+					  : form->relreplident == REPLICA_IDENTITY_INDEX   ? "index"
+																	   : NULL);
 	pgos_ddl_put_keys(source);
 }
 
 static void
 pgos_ddl_put_partition(PgosDdlSource *source)
 {
-	StringInfo	out = source->out;
-	Oid			relid = RelationGetRelid(source->rel);
+	StringInfo out = source->out;
+	Oid		   relid = RelationGetRelid(source->rel);
 
 	pgos_ddl_comma(out);
 	appendStringInfoChar(out, '{');
@@ -505,14 +500,14 @@ pgos_ddl_put_partition(PgosDdlSource *source)
 static void
 pgos_ddl_put_partitioning(PgosDdlSource *source)
 {
-	StringInfo	out = source->out;
-	List	   *partitions = NIL;
-	bool		exported = true;
-	ListCell   *lc;
+	StringInfo out = source->out;
+	List	  *partitions = NIL;
+	bool	   exported = true;
+	ListCell  *lc;
 
 	if (source->rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
 		partitions = find_all_inheritors(RelationGetRelid(source->rel), AccessShareLock, NULL);
-	foreach(lc, partitions)
+	foreach (lc, partitions)
 	{
 		PgosDdlSource partition = *source;
 
@@ -598,9 +593,9 @@ void
 pgos_ddl_describe(Oid relid, List *columns, StringInfo out)
 {
 	PgosDdlSource source = {out, NULL, columns, false};
-	int			level = pgos_ddl_settings_push();
-	char		relkind;
-	bool		is_table;
+	int			  level = pgos_ddl_settings_push();
+	char		  relkind;
+	bool		  is_table;
 
 	source.rel = relation_open(relid, AccessShareLock);
 	relkind = source.rel->rd_rel->relkind;

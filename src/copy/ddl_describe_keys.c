@@ -29,12 +29,12 @@
 
 typedef struct PgosDdlKey
 {
-	Oid			oid;			/* of the constraint */
-	Oid			index;			/* behind it, or InvalidOid */
-	char		type;			/* pg_constraint.contype */
-	bool		valid;
-	bool		no_inherit;
-	NameData	name;
+	Oid		 oid;	/* of the constraint */
+	Oid		 index; /* behind it, or InvalidOid */
+	char	 type;	/* pg_constraint.contype */
+	bool	 valid;
+	bool	 no_inherit;
+	NameData name;
 } PgosDdlKey;
 
 /* ---------------------------------------------------------------- what is described */
@@ -44,24 +44,24 @@ pgos_ddl_index_exported(PgosDdlSource *source, Relation index)
 {
 	for (int i = 0; i < index->rd_index->indnatts; i++)
 	{
-		AttrNumber	attnum = index->rd_index->indkey.values[i];
+		AttrNumber attnum = index->rd_index->indkey.values[i];
 
 		/* 0 stands for an expression */
 		if (attnum != 0 && !pgos_ddl_is_exported(source, attnum))
 			return false;
 	}
 	return pgos_ddl_uses_exported(source, (Node *) RelationGetIndexExpressions(index)) &&
-		pgos_ddl_uses_exported(source, (Node *) RelationGetIndexPredicate(index));
+		   pgos_ddl_uses_exported(source, (Node *) RelationGetIndexPredicate(index));
 }
 
 /* Number of columns in conkey; *attnums points into a copy of it. */
 static int
 pgos_ddl_constraint_columns(HeapTuple tuple, Relation constraints, int16 **attnums)
 {
-	bool		isnull;
-	Datum		value =
+	bool  isnull;
+	Datum value =
 		heap_getattr(tuple, Anum_pg_constraint_conkey, RelationGetDescr(constraints), &isnull);
-	ArrayType  *array;
+	ArrayType *array;
 
 	if (isnull)
 		return 0;
@@ -79,8 +79,8 @@ pgos_ddl_constraint_columns(HeapTuple tuple, Relation constraints, int16 **attnu
 static bool
 pgos_ddl_constraint_implied(PgosDdlSource *source, Form_pg_constraint form)
 {
-	HeapTuple	parent;
-	bool		implied;
+	HeapTuple parent;
+	bool	  implied;
 
 	if (source->local_only)
 		return OidIsValid(form->conparentid) || form->coninhcount > 0;
@@ -96,14 +96,14 @@ static bool
 pgos_ddl_constraint_exported(PgosDdlSource *source, HeapTuple tuple, Relation constraints)
 {
 	Form_pg_constraint form = (Form_pg_constraint) GETSTRUCT(tuple);
-	int16	   *attnums = NULL;
-	int			nattnums;
+	int16			  *attnums = NULL;
+	int				   nattnums;
 
 	if (form->contype == CONSTRAINT_PRIMARY || form->contype == CONSTRAINT_UNIQUE ||
 		form->contype == CONSTRAINT_EXCLUSION)
 	{
-		Relation	index = index_open(form->conindid, AccessShareLock);
-		bool		exported = pgos_ddl_index_exported(source, index);
+		Relation index = index_open(form->conindid, AccessShareLock);
+		bool	 exported = pgos_ddl_index_exported(source, index);
 
 		index_close(index, NoLock);
 		return exported;
@@ -129,12 +129,12 @@ pgos_ddl_list_constraints(PgosDdlSource *source)
 
 	ScanKeyInit(&scankey, Anum_pg_constraint_conrelid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(RelationGetRelid(source->rel)));
-	scan = systable_beginscan(constraints, ConstraintRelidTypidNameIndexId, true, NULL, 1,
-							  &scankey);
+	scan =
+		systable_beginscan(constraints, ConstraintRelidTypidNameIndexId, true, NULL, 1, &scankey);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_constraint form = (Form_pg_constraint) GETSTRUCT(tuple);
-		PgosDdlKey *key;
+		PgosDdlKey		  *key;
 
 		if (form->contype == PGOS_CONTYPE_NOT_NULL || form->contype == CONSTRAINT_TRIGGER ||
 			pgos_ddl_constraint_implied(source, form) ||
@@ -166,12 +166,12 @@ pgos_ddl_unproven_not_null(Relation rel)
 
 	ScanKeyInit(&scankey, Anum_pg_constraint_conrelid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(RelationGetRelid(rel)));
-	scan = systable_beginscan(constraints, ConstraintRelidTypidNameIndexId, true, NULL, 1,
-							  &scankey);
+	scan =
+		systable_beginscan(constraints, ConstraintRelidTypidNameIndexId, true, NULL, 1, &scankey);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_constraint form = (Form_pg_constraint) GETSTRUCT(tuple);
-		int16	   *attnums = NULL;
+		int16			  *attnums = NULL;
 
 		if (form->contype == PGOS_CONTYPE_NOT_NULL && !form->convalidated &&
 			pgos_ddl_constraint_columns(tuple, constraints, &attnums) == 1)
@@ -188,7 +188,7 @@ pgos_ddl_unproven_not_null(Relation rel)
 static void
 pgos_ddl_put_index_flags(StringInfo out, Oid index)
 {
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+	HeapTuple	  tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
 	Form_pg_index form;
 
 	if (!HeapTupleIsValid(tuple))
@@ -204,7 +204,7 @@ pgos_ddl_put_index_flags(StringInfo out, Oid index)
 static void
 pgos_ddl_put_constraint(PgosDdlSource *source, PgosDdlKey *key)
 {
-	StringInfo	out = source->out;
+	StringInfo out = source->out;
 
 	pgos_ddl_comma(out);
 	appendStringInfoChar(out, '{');
@@ -229,9 +229,9 @@ pgos_ddl_put_constraint(PgosDdlSource *source, PgosDdlKey *key)
 static void
 pgos_ddl_put_constraints(PgosDdlSource *source, List *keys, char type)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
-	foreach(lc, keys)
+	foreach (lc, keys)
 	{
 		if (((PgosDdlKey *) lfirst(lc))->type == type)
 			pgos_ddl_put_constraint(source, lfirst(lc));
@@ -241,8 +241,8 @@ pgos_ddl_put_constraints(PgosDdlSource *source, List *keys, char type)
 static void
 pgos_ddl_put_index(PgosDdlSource *source, Oid indexid)
 {
-	StringInfo	out = source->out;
-	Relation	index;
+	StringInfo out = source->out;
+	Relation   index;
 
 	/* DROP INDEX CONCURRENTLY takes no lock on the table that would have stopped it. */
 	LockRelationOid(indexid, AccessShareLock);
@@ -273,14 +273,14 @@ pgos_ddl_put_keys(PgosDdlSource *source)
 	{
 		char		type;
 		const char *key;
-	}			lists[] = {{CONSTRAINT_UNIQUE, "unique"},
-						   {CONSTRAINT_EXCLUSION, "exclusion"},
-						   {CONSTRAINT_CHECK, "checks"},
-						   {CONSTRAINT_FOREIGN, "foreign_keys"}};
-	StringInfo	out = source->out;
-	List	   *keys = pgos_ddl_list_constraints(source);
-	int			length;
-	ListCell   *lc;
+	} lists[] = {{CONSTRAINT_UNIQUE, "unique"},
+				 {CONSTRAINT_EXCLUSION, "exclusion"},
+				 {CONSTRAINT_CHECK, "checks"},
+				 {CONSTRAINT_FOREIGN, "foreign_keys"}};
+	StringInfo out = source->out;
+	List	  *keys = pgos_ddl_list_constraints(source);
+	int		   length;
+	ListCell  *lc;
 
 	pgos_ddl_put_key(out, "primary_key");
 	length = out->len;
@@ -298,7 +298,7 @@ pgos_ddl_put_keys(PgosDdlSource *source)
 
 	pgos_ddl_put_key(out, "indexes");
 	appendStringInfoChar(out, '[');
-	foreach(lc, RelationGetIndexList(source->rel))
+	foreach (lc, RelationGetIndexList(source->rel))
 		pgos_ddl_put_index(source, lfirst_oid(lc));
 	appendStringInfoChar(out, ']');
 }

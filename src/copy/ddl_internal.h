@@ -49,12 +49,14 @@ extern void pgos_ddl_put_int64(StringInfo out, const char *key, int64 value);
 extern JsonbContainer *pgos_ddl_root(Jsonb *relation);
 
 /* Members of an object.  Absent and null are the same; a member of another type is an error. */
-extern char *pgos_ddl_text(JsonbContainer *object, const char *key);	/* or NULL */
-extern char *pgos_ddl_name(JsonbContainer *object, const char *key);	/* an identifier; required */
-extern bool pgos_ddl_bool(JsonbContainer *object, const char *key);		/* absent: false */
-extern bool pgos_ddl_int64(JsonbContainer *object, const char *key, int64 *value);	/* false: absent */
-extern JsonbContainer *pgos_ddl_object(JsonbContainer *object, const char *key);	/* or NULL */
-extern List *pgos_ddl_objects(JsonbContainer *object, const char *key); /* of JsonbContainer *; NIL */
+extern char *pgos_ddl_text(JsonbContainer *object, const char *key); /* or NULL */
+extern char *pgos_ddl_name(JsonbContainer *object, const char *key); /* an identifier; required */
+extern bool	 pgos_ddl_bool(JsonbContainer *object, const char *key); /* absent: false */
+extern bool
+pgos_ddl_int64(JsonbContainer *object, const char *key, int64 *value);			 /* false: absent */
+extern JsonbContainer *pgos_ddl_object(JsonbContainer *object, const char *key); /* or NULL */
+extern List *
+pgos_ddl_objects(JsonbContainer *object, const char *key); /* of JsonbContainer *; NIL */
 
 /* The columns (JsonbContainer *); there must be such a list. */
 extern List *pgos_ddl_column_objects(Jsonb *relation);
@@ -74,8 +76,8 @@ typedef struct PgosDdlRename
 	const char *new_relation;
 	const char *old_sequence_schema;
 	const char *old_sequence;
-	const char *new_sequence;	/* qualified and quoted */
-	const char *what;			/* for messages: "column \"x\"" */
+	const char *new_sequence; /* qualified and quoted */
+	const char *what;		  /* for messages: "column \"x\"" */
 } PgosDdlRename;
 
 /*
@@ -83,14 +85,14 @@ typedef struct PgosDdlRename
  * the text belongs to).
  */
 extern TypeName *pgos_ddl_parse_type(const char *column, const char *text);
-extern Node *pgos_ddl_parse_expression(const char *column, const char *text,
-									   const PgosDdlRename *rename);
+extern Node *
+pgos_ddl_parse_expression(const char *column, const char *text, const PgosDdlRename *rename);
 extern Constraint *pgos_ddl_parse_constraint(const char *name, const char *text, ConstrType type,
 											 const PgosDdlRename *rename);
-extern IndexStmt *pgos_ddl_parse_index(const char *name, const char *text,
-									   const PgosDdlRename *rename);
-extern PartitionSpec *pgos_ddl_parse_partition_key(const char *relation, const char *text,
-												   const PgosDdlRename *rename);
+extern IndexStmt *
+pgos_ddl_parse_index(const char *name, const char *text, const PgosDdlRename *rename);
+extern PartitionSpec *
+pgos_ddl_parse_partition_key(const char *relation, const char *text, const PgosDdlRename *rename);
 extern PartitionBoundSpec *pgos_ddl_parse_partition_bound(const char *relation, const char *text);
 
 /* One statement of our own making, parsed; what follows may hang nodes of the above into it. */
@@ -105,10 +107,10 @@ extern void pgos_ddl_run_sql(const char *sql);
 /* One relation (the exported one, or a partition of it) while it is described. */
 typedef struct PgosDdlSource
 {
-	StringInfo	out;
-	Relation	rel;
-	List	   *columns;		/* names (char *) that are exported, NIL for all */
-	bool		local_only;		/* a partition: leave out what comes from its parent */
+	StringInfo out;
+	Relation   rel;
+	List	  *columns;	   /* names (char *) that are exported, NIL for all */
+	bool	   local_only; /* a partition: leave out what comes from its parent */
 } PgosDdlSource;
 
 /*
@@ -129,7 +131,8 @@ extern void pgos_ddl_put_options(StringInfo out, Oid relid, Oid toast_relid);
 extern bool pgos_ddl_is_exported(PgosDdlSource *source, AttrNumber attnum);
 extern bool pgos_ddl_uses_exported(PgosDdlSource *source, Node *expression);
 /* The result of pg_get_...(argument1, argument2) on the relation; never NULL. */
-extern char *pgos_ddl_catalog_text(PGFunction function, Datum argument1, Datum argument2, Oid relid);
+extern char *
+pgos_ddl_catalog_text(PGFunction function, Datum argument1, Datum argument2, Oid relid);
 
 /* "FOR VALUES ..." of a partition, as pg_get_expr() writes it; NULL if it is none. */
 extern char *pgos_ddl_partition_bound(Oid relid);
@@ -138,6 +141,6 @@ extern char *pgos_ddl_partition_bound(Oid relid);
  * The sequence that the column owns, or InvalidOid: an identity column's own, else the one that the expression
  * (may be NULL) refers to, else the first.
  */
-extern Oid	pgos_ddl_owned_sequence(Oid relid, AttrNumber attnum, Node *expression);
+extern Oid pgos_ddl_owned_sequence(Oid relid, AttrNumber attnum, Node *expression);
 
 #endif

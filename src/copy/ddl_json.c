@@ -20,7 +20,7 @@
 void
 pgos_ddl_comma(StringInfo out)
 {
-	char		last = out->data[out->len - 1];
+	char last = out->data[out->len - 1];
 
 	/* A blank stands at the end behind a key only: strings end in a quote. */
 	if (last != '{' && last != '[' && last != ' ')
@@ -66,10 +66,11 @@ static void pgos_ddl_bad_member(const char *key, const char *expected) pg_attrib
 static void
 pgos_ddl_bad_member(const char *key, const char *expected)
 {
-	ereport(ERROR, (errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					errmsg("invalid relation in the manifest: \"%s\" is not %s", key, expected),
-					errhint("The manifest was damaged or changed by hand.  Write the dataset again, "
-							"or create the table before pulling into it.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+			 errmsg("invalid relation in the manifest: \"%s\" is not %s", key, expected),
+			 errhint("The manifest was damaged or changed by hand.  Write the dataset again, "
+					 "or create the table before pulling into it.")));
 }
 
 JsonbContainer *
@@ -85,13 +86,13 @@ static bool
 pgos_ddl_member(JsonbContainer *object, const char *key, JsonbValue *value)
 {
 	return getKeyJsonValueFromContainer(object, key, strlen(key), value) != NULL &&
-		value->type != jbvNull;
+		   value->type != jbvNull;
 }
 
 char *
 pgos_ddl_text(JsonbContainer *object, const char *key)
 {
-	JsonbValue	value;
+	JsonbValue value;
 
 	if (!pgos_ddl_member(object, key, &value))
 		return NULL;
@@ -104,7 +105,7 @@ pgos_ddl_text(JsonbContainer *object, const char *key)
 char *
 pgos_ddl_name(JsonbContainer *object, const char *key)
 {
-	char	   *name = pgos_ddl_text(object, key);
+	char *name = pgos_ddl_text(object, key);
 
 	if (name == NULL || name[0] == '\0' || strlen(name) >= NAMEDATALEN)
 		pgos_ddl_bad_member(key, psprintf("a name of 1 to %d bytes", NAMEDATALEN - 1));
@@ -114,7 +115,7 @@ pgos_ddl_name(JsonbContainer *object, const char *key)
 bool
 pgos_ddl_bool(JsonbContainer *object, const char *key)
 {
-	JsonbValue	value;
+	JsonbValue value;
 
 	if (!pgos_ddl_member(object, key, &value))
 		return false;
@@ -126,7 +127,7 @@ pgos_ddl_bool(JsonbContainer *object, const char *key)
 bool
 pgos_ddl_int64(JsonbContainer *object, const char *key, int64 *result)
 {
-	JsonbValue	value;
+	JsonbValue value;
 
 	if (!pgos_ddl_member(object, key, &value))
 		return false;
@@ -139,7 +140,7 @@ pgos_ddl_int64(JsonbContainer *object, const char *key, int64 *result)
 JsonbContainer *
 pgos_ddl_object(JsonbContainer *object, const char *key)
 {
-	JsonbValue	value;
+	JsonbValue value;
 
 	if (!pgos_ddl_member(object, key, &value))
 		return NULL;
@@ -151,8 +152,8 @@ pgos_ddl_object(JsonbContainer *object, const char *key)
 List *
 pgos_ddl_objects(JsonbContainer *object, const char *key)
 {
-	JsonbValue	value;
-	List	   *result = NIL;
+	JsonbValue value;
+	List	  *result = NIL;
 
 	if (!pgos_ddl_member(object, key, &value))
 		return NIL;
@@ -174,7 +175,7 @@ List *
 pgos_ddl_column_objects(Jsonb *relation)
 {
 	JsonbContainer *root = pgos_ddl_root(relation);
-	JsonbValue	value;
+	JsonbValue		value;
 
 	if (!pgos_ddl_member(root, "columns", &value))
 		pgos_ddl_bad_member("columns", "an array");
@@ -184,10 +185,10 @@ pgos_ddl_column_objects(Jsonb *relation)
 List *
 pgos_ddl_pairs(JsonbContainer *object)
 {
-	JsonbIterator *iterator = JsonbIteratorInit(object);
+	JsonbIterator	  *iterator = JsonbIteratorInit(object);
 	JsonbIteratorToken token;
-	JsonbValue	value;
-	List	   *result = NIL;
+	JsonbValue		   value;
+	List			  *result = NIL;
 
 	while ((token = JsonbIteratorNext(&iterator, &value, true)) != WJB_DONE)
 	{

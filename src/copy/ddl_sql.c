@@ -28,10 +28,10 @@
 /* One kind of text: where the thing stands in the statement that prefix and text make, or NULL if nowhere. */
 typedef struct PgosDdlPiece
 {
-	const char *kind;			/* for messages */
+	const char *kind; /* for messages */
 	const char *prefix;
 	const char *sample;
-	Node	  **(*slot) (Node *statement);
+	Node **(*slot)(Node *statement);
 } PgosDdlPiece;
 
 /* What is being parsed or run, for the error context. */
@@ -56,7 +56,7 @@ pgos_ddl_settings_push(void)
 		{"array_nulls", "on"},
 		{"timezone", "UTC"},
 	};
-	int			level = pgos_copy_settings_pin();
+	int level = pgos_copy_settings_pin();
 
 	for (int i = 0; i < (int) lengthof(settings); i++)
 		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,
@@ -80,7 +80,8 @@ pgos_ddl_parse_error(void *arg)
 
 	errposition(0);
 	if (geterrcode() == ERRCODE_SYNTAX_ERROR)
-		errhint("The dataset may have been written by a newer PostgreSQL, or its manifest was damaged or "
+		errhint("The dataset may have been written by a newer PostgreSQL, or its manifest was "
+				"damaged or "
 				"changed by hand.  Create the table before pulling into it.");
 	errcontext("%s of \"%s\" in the manifest: %s", place->kind, place->name, place->text);
 }
@@ -97,12 +98,13 @@ pgos_ddl_run_error(void *arg)
 static void
 pgos_ddl_bad_piece(const PgosDdlPlace *place)
 {
-	ereport(ERROR, (errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					errmsg("malformed %s of \"%s\" in the manifest", place->kind, place->name),
-					place->text == NULL ? errdetail("It is missing.")
-										: errdetail("It is: %s", place->text),
-					errhint("The manifest was damaged or changed by hand.  Write the dataset again, "
-							"or create the table before pulling into it.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+		 errmsg("malformed %s of \"%s\" in the manifest", place->kind, place->name),
+		 place->text == NULL ? errdetail("It is missing.") : errdetail("It is: %s", place->text),
+		 errhint("The manifest was damaged or changed by hand.  Write the dataset again, "
+				 "or create the table before pulling into it.")));
 }
 
 /* ---------------------------------------------------------------- one thing exactly */
@@ -111,7 +113,7 @@ static List *
 pgos_ddl_raw_parse(PgosDdlPlace *place, const char *sql, RawParseMode mode)
 {
 	ErrorContextCallback callback;
-	List	   *statements;
+	List				*statements;
 
 	callback.callback = pgos_ddl_parse_error;
 	callback.arg = place;
@@ -126,21 +128,20 @@ static Node *
 pgos_ddl_parse_piece(const PgosDdlPiece *piece, const char *name, const char *text)
 {
 	PgosDdlPlace place = {piece->kind, name, text};
-	List	   *statements = NIL;
+	List		*statements = NIL;
 
 	if (text != NULL)
-		statements = pgos_ddl_raw_parse(&place, psprintf("%s%s", piece->prefix, text),
-										RAW_PARSE_DEFAULT);
+		statements =
+			pgos_ddl_raw_parse(&place, psprintf("%s%s", piece->prefix, text), RAW_PARSE_DEFAULT);
 	if (list_length(statements) == 1)
 	{
-		Node	   *statement = linitial_node(RawStmt, statements)->stmt;
-		Node	   *sample =
-			pgos_ddl_parse_statement(psprintf("%s%s", piece->prefix, piece->sample));
-		Node	  **slot = nodeTag(statement) == nodeTag(sample) ? piece->slot(statement) : NULL;
+		Node  *statement = linitial_node(RawStmt, statements)->stmt;
+		Node  *sample = pgos_ddl_parse_statement(psprintf("%s%s", piece->prefix, piece->sample));
+		Node **slot = nodeTag(statement) == nodeTag(sample) ? piece->slot(statement) : NULL;
 
 		if (slot != NULL && *slot != NULL)
 		{
-			Node	   *result = *slot;
+			Node *result = *slot;
 
 			*slot = *piece->slot(sample);
 			if (equal(statement, sample))
@@ -187,9 +188,9 @@ static const PgosDdlPiece piece_expression = {"default or generation expression"
 											  pgos_ddl_slot_expression};
 static const PgosDdlPiece piece_constraint = {"definition", "ALTER TABLE x ADD CONSTRAINT y ",
 											  "CHECK (true)", pgos_ddl_slot_constraint};
-static const PgosDdlPiece piece_partition_key = {
-	"partition key", "CREATE TABLE x (a int) PARTITION BY ", "LIST (a)",
-	pgos_ddl_slot_partition_key};
+static const PgosDdlPiece piece_partition_key = {"partition key",
+												 "CREATE TABLE x (a int) PARTITION BY ", "LIST (a)",
+												 pgos_ddl_slot_partition_key};
 static const PgosDdlPiece piece_partition_bound = {
 	"partition bound", "CREATE TABLE x PARTITION OF y ", "DEFAULT", pgos_ddl_slot_partition_bound};
 
@@ -199,8 +200,8 @@ static const PgosDdlPiece piece_partition_bound = {
 static void
 pgos_ddl_rename_regclass(A_Const *constant, const PgosDdlRename *rename)
 {
-	char	   *text = strVal(&constant->val);
-	List	   *names = textToQualifiedNameList(cstring_to_text(text));
+	char *text = strVal(&constant->val);
+	List *names = textToQualifiedNameList(cstring_to_text(text));
 
 	if (rename->new_sequence != NULL && list_length(names) == 2 &&
 		strcmp(strVal(linitial(names)), rename->old_sequence_schema) == 0 &&
@@ -227,7 +228,7 @@ pgos_ddl_rename_walker(Node *node, void *context)
 		return pgos_ddl_rename_walker(((PartitionElem *) node)->expr, context);
 	if (IsA(node, ColumnRef))
 	{
-		List	   *fields = ((ColumnRef *) node)->fields;
+		List *fields = ((ColumnRef *) node)->fields;
 
 		/* The whole row is written as "relation.*"; nothing else names the relation. */
 		if (list_length(fields) == 2 && IsA(linitial(fields), String) &&
@@ -238,7 +239,7 @@ pgos_ddl_rename_walker(Node *node, void *context)
 	}
 	if (IsA(node, TypeCast))
 	{
-		TypeCast   *cast = (TypeCast *) node;
+		TypeCast *cast = (TypeCast *) node;
 
 		if (IsA(cast->arg, A_Const) && !((A_Const *) cast->arg)->isnull &&
 			IsA(&((A_Const *) cast->arg)->val, String) && cast->typeName->names != NIL &&
@@ -261,7 +262,7 @@ TypeName *
 pgos_ddl_parse_type(const char *column, const char *text)
 {
 	PgosDdlPlace place = {"type", column, text};
-	TypeName   *type;
+	TypeName	*type;
 
 	if (text == NULL)
 		pgos_ddl_bad_piece(&place);
@@ -274,7 +275,7 @@ pgos_ddl_parse_type(const char *column, const char *text)
 Node *
 pgos_ddl_parse_expression(const char *column, const char *text, const PgosDdlRename *rename)
 {
-	Node	   *expression = pgos_ddl_parse_piece(&piece_expression, column, text);
+	Node *expression = pgos_ddl_parse_piece(&piece_expression, column, text);
 
 	pgos_ddl_rename(expression, rename);
 	return expression;
@@ -306,8 +307,8 @@ IndexStmt *
 pgos_ddl_parse_index(const char *name, const char *text, const PgosDdlRename *rename)
 {
 	PgosDdlPlace place = {"definition", name, text};
-	List	   *statements = NIL;
-	IndexStmt  *index;
+	List		*statements = NIL;
+	IndexStmt	*index;
 
 	if (text != NULL)
 		statements = pgos_ddl_raw_parse(&place, text, RAW_PARSE_DEFAULT);
@@ -351,8 +352,8 @@ pgos_ddl_parse_statement(const char *sql)
 void
 pgos_ddl_run(Node *statement, const char *sql)
 {
-	PgosDdlPlace place = {NULL, NULL, sql};
-	PlannedStmt *wrapper = makeNode(PlannedStmt);
+	PgosDdlPlace		 place = {NULL, NULL, sql};
+	PlannedStmt			*wrapper = makeNode(PlannedStmt);
 	ErrorContextCallback callback;
 
 	wrapper->commandType = CMD_UTILITY;

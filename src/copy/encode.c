@@ -41,9 +41,9 @@ pgos_encoder_refusal(const CopyFormatOptions *options)
 static char *
 pgos_encode_open_window(PgosEncoder *enc)
 {
-	PgosSink   *sink = enc->sink;
-	size_t		mark = Min(sink->cut_len, sink->size);
-	int64		to_tick = enc->ticked + PGOS_TICK_BYTES - sink->raw_bytes;
+	PgosSink *sink = enc->sink;
+	size_t	  mark = Min(sink->cut_len, sink->size);
+	int64	  to_tick = enc->ticked + PGOS_TICK_BYTES - sink->raw_bytes;
 
 	enc->in_scratch = false;
 	enc->end = sink->buf + sink->size;
@@ -58,7 +58,7 @@ pgos_encode_open_window(PgosEncoder *enc)
 char *
 pgos_encode_make_room(PgosEncoder *enc, char *p, size_t n)
 {
-	PgosSink   *sink = enc->sink;
+	PgosSink *sink = enc->sink;
 
 	enc->row_len += p - enc->row;
 	/* COPY's own limit: no COPY FROM could read a longer row back */
@@ -95,7 +95,7 @@ pgos_encode_make_room(PgosEncoder *enc, char *p, size_t n)
 static char *
 pgos_encode_row_ended(PgosEncoder *enc, char *p)
 {
-	PgosSink   *sink = enc->sink;
+	PgosSink *sink = enc->sink;
 
 	if (enc->in_scratch)
 		pgos_sink_write(sink, enc->scratch, p - enc->scratch);
@@ -150,7 +150,8 @@ pgos_encode_null(PgosEncoder *enc, char *p)
  * follows in the tuple.
  */
 static pg_attribute_always_inline char *
-pgos_encode_stored(PgosEncoder *enc, PgosEncodeColumn *col, bool in_tuple, const char **value, char *p)
+pgos_encode_stored(PgosEncoder *enc, PgosEncodeColumn *col, bool in_tuple, const char **value,
+				   char *p)
 {
 	const char *data = *value;
 	size_t		len = col->attlen;
@@ -163,25 +164,25 @@ pgos_encode_stored(PgosEncoder *enc, PgosEncodeColumn *col, bool in_tuple, const
 			*value = data + len;
 			break;
 		case PGOS_STORED_INT4:
-			{
-				int32		v;
+		{
+			int32 v;
 
-				if (in_tuple)
-					data = (const char *) INTALIGN(data);
-				memcpy(&v, data, sizeof(v));
-				*value = data + sizeof(v);
-				return pgos_put_int(p, v);
-			}
+			if (in_tuple)
+				data = (const char *) INTALIGN(data);
+			memcpy(&v, data, sizeof(v));
+			*value = data + sizeof(v);
+			return pgos_put_int(p, v);
+		}
 		case PGOS_STORED_INT8:
-			{
-				int64		v;
+		{
+			int64 v;
 
-				if (in_tuple)
-					data = (const char *) DOUBLEALIGN(data);
-				memcpy(&v, data, sizeof(v));
-				*value = data + sizeof(v);
-				return pgos_put_int(p, v);
-			}
+			if (in_tuple)
+				data = (const char *) DOUBLEALIGN(data);
+			memcpy(&v, data, sizeof(v));
+			*value = data + sizeof(v);
+			return pgos_put_int(p, v);
+		}
 		case PGOS_STORED_PACKED:
 			/* one with a short header is not aligned, and its first byte is never zero, as padding is */
 			if (in_tuple && !VARATT_NOT_PAD_BYTE(data))
@@ -255,7 +256,7 @@ pgos_encode_values(PgosEncoder *enc, Datum *values, bool *isnull, char *p)
 {
 	for (int i = 0; i < enc->count; i++)
 	{
-		int			n = enc->order[i] - 1;
+		int n = enc->order[i] - 1;
 
 		p = pgos_encode_datum(enc, &enc->columns[n], values[n], isnull[n], p);
 	}
@@ -265,9 +266,9 @@ pgos_encode_values(PgosEncoder *enc, Datum *values, bool *isnull, char *p)
 static char *
 pgos_encode_walk(PgosEncoder *enc, HeapTuple tuple, char *p)
 {
-	HeapTupleHeader header = tuple->t_data;
-	bits8	   *nulls = HeapTupleHasNulls(tuple) ? header->t_bits : NULL;
-	const char *value = (const char *) header + header->t_hoff;
+	HeapTupleHeader	  header = tuple->t_data;
+	bits8			 *nulls = HeapTupleHasNulls(tuple) ? header->t_bits : NULL;
+	const char		 *value = (const char *) header + header->t_hoff;
 	PgosEncodeColumn *col = enc->columns;
 	PgosEncodeColumn *end = col + Min((int) HeapTupleHeaderGetNatts(header), enc->walk);
 
@@ -303,7 +304,7 @@ void
 pgos_encoder_tuple(PgosEncoder *enc, HeapTuple tuple)
 {
 	MemoryContext old = MemoryContextSwitchTo(enc->row_context);
-	char	   *p;
+	char		 *p;
 
 	if (enc->ascending)
 		p = pgos_encode_walk(enc, tuple, enc->p);
@@ -330,7 +331,7 @@ pgos_encoder_slot(PgosEncoder *enc, TupleTableSlot *slot)
 int64
 pgos_encoder_end(PgosEncoder *enc)
 {
-	int64		rows = enc->rows;
+	int64 rows = enc->rows;
 
 	/* between two rows the window is the sink's buffer */
 	Assert(!enc->in_scratch);
@@ -351,7 +352,7 @@ static bool
 pgos_encode_options_are_plain(const CopyFormatOptions *options)
 {
 	static const char *const words[] = {"NaN", "Infinity", "infinity"};
-	const char	marks[2] = {options->delim[0], options->csv_mode ? options->quote[0] : '\t'};
+	const char	  marks[2] = {options->delim[0], options->csv_mode ? options->quote[0] : '\t'};
 	unsigned char first = (unsigned char) options->null_print[0];
 
 	for (int i = 0; i < (int) lengthof(marks); i++)
@@ -393,7 +394,7 @@ pgos_encode_align_mask(char attalign)
 static void
 pgos_encode_plan_columns(PgosEncoder *enc, List *attnums, CopyFormatOptions *options)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	enc->columns = palloc0(enc->desc->natts * sizeof(PgosEncodeColumn));
 	for (int i = 0; i < enc->desc->natts; i++)
@@ -408,7 +409,7 @@ pgos_encode_plan_columns(PgosEncoder *enc, List *attnums, CopyFormatOptions *opt
 	}
 	if (options->force_quote != NIL)
 	{
-		List	   *force_quote = CopyGetAttnums(enc->desc, NULL, options->force_quote);
+		List *force_quote = CopyGetAttnums(enc->desc, NULL, options->force_quote);
 
 		foreach (lc, force_quote)
 		{
@@ -428,7 +429,7 @@ pgos_encode_plan_columns(PgosEncoder *enc, List *attnums, CopyFormatOptions *opt
 	enc->ascending = true;
 	foreach (lc, attnums)
 	{
-		AttrNumber	attnum = lfirst_int(lc);
+		AttrNumber		  attnum = lfirst_int(lc);
 		PgosEncodeColumn *col = &enc->columns[attnum - 1];
 
 		enc->ascending = enc->ascending && attnum > enc->walk;
@@ -448,7 +449,7 @@ static void
 pgos_encode_header(PgosEncoder *enc)
 {
 	PgosEncodeColumn plain = {0};
-	char	   *p = enc->p;
+	char			*p = enc->p;
 
 	for (int i = 0; i < enc->count; i++)
 	{
@@ -468,7 +469,7 @@ pgos_encoder_new(TupleDesc desc, List *attnums, CopyFormatOptions *options, Pgos
 	MemoryContext context =
 		AllocSetContextCreate(CurrentMemoryContext, "pgobjstore encoder", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	PgosEncoder *enc = palloc0(sizeof(PgosEncoder));
+	PgosEncoder	 *enc = palloc0(sizeof(PgosEncoder));
 
 	Assert(pgos_encoder_refusal(options) == NULL);
 	enc->context = context;

@@ -27,9 +27,9 @@
 typedef struct PgosEncodeElement
 {
 	PgosEncodeColumn col;
-	int16		typlen;
-	char		typalign;
-	bool		is_text;
+	int16			 typlen;
+	char			 typalign;
+	bool			 is_text;
 } PgosEncodeElement;
 
 /* What an array must quote; of bytes that are not plain there. */
@@ -85,7 +85,7 @@ pgos_array_piece(PgosEncoder *enc, const char *src, size_t len, char *p)
 char *
 pgos_encode_array_text(PgosEncoder *enc, const char *src, size_t len, char *p)
 {
-	bool		quote;
+	bool quote;
 
 	if (likely((size_t) (enc->end - p) >= len + PGOS_ENCODE_SLACK && len != 0 && len != 4) &&
 		likely(pgos_copy_plain(&enc->escape, PGOS_IN_ARRAY, p, src, src + len) == src + len))
@@ -96,7 +96,7 @@ pgos_encode_array_text(PgosEncoder *enc, const char *src, size_t len, char *p)
 		p = pgos_encode_mark(enc, p);
 	for (;;)
 	{
-		size_t		piece = Min(len, PGOS_ENCODE_PIECE);
+		size_t piece = Min(len, PGOS_ENCODE_PIECE);
 
 		p = pgos_encode_room(enc, p, 4 * piece + PGOS_ENCODE_SLACK);
 		p = pgos_array_piece(enc, src, piece, p);
@@ -109,7 +109,8 @@ pgos_encode_array_text(PgosEncoder *enc, const char *src, size_t len, char *p)
 }
 
 static char *
-pgos_array_elements(PgosEncoder *enc, PgosEncodeElement *element, ArrayType *array, int count, char *p)
+pgos_array_elements(PgosEncoder *enc, PgosEncodeElement *element, ArrayType *array, int count,
+					char *p)
 {
 	const char *data = ARR_DATA_PTR(array);
 	bits8	   *nulls = ARR_NULLBITMAP(array);
@@ -135,8 +136,8 @@ pgos_array_elements(PgosEncoder *enc, PgosEncodeElement *element, ArrayType *arr
 			if (element->is_text)
 				p = pgos_encode_array_text(enc, VARDATA_ANY(data), VARSIZE_ANY_EXHDR(data), p);
 			else
-				p = element->col.encode(enc, &element->col, VARDATA_ANY(data), VARSIZE_ANY_EXHDR(data),
-										p);
+				p = element->col.encode(enc, &element->col, VARDATA_ANY(data),
+										VARSIZE_ANY_EXHDR(data), p);
 			data += VARSIZE_ANY(data);
 		}
 	}
@@ -149,13 +150,13 @@ char *
 pgos_encode_array(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
 	PgosEncodeElement *element = col->state;
-	ArrayType  *array;
-	int			count;
+	ArrayType		  *array;
+	int				   count;
 	union
 	{
-		int64		align;
-		char		data[VARATT_SHORT_MAX + VARHDRSZ];
-	}			copy;
+		int64 align;
+		char  data[VARATT_SHORT_MAX + VARHDRSZ];
+	} copy;
 
 	value = pgos_encode_detoast(enc, value);
 	if (VARATT_IS_SHORT(value))
@@ -184,13 +185,14 @@ bool
 pgos_encode_array_prepare(PgosEncoder *enc, PgosEncodeColumn *col, Oid type)
 {
 	PgosEncodeElement *element = palloc0(sizeof(PgosEncodeElement));
-	Oid			element_type = get_element_type(getBaseType(type));
-	Oid			out;
-	Oid			ioparam;
-	bool		byval;
-	char		delimiter;
+	Oid				   element_type = get_element_type(getBaseType(type));
+	Oid				   out;
+	Oid				   ioparam;
+	bool			   byval;
+	char			   delimiter;
 
-	if (!OidIsValid(element_type) || !pgos_encode_marks_fit(enc) || (enc->csv && enc->delimiter != ','))
+	if (!OidIsValid(element_type) || !pgos_encode_marks_fit(enc) ||
+		(enc->csv && enc->delimiter != ','))
 		return false;
 	get_type_io_data(element_type, IOFunc_output, &element->typlen, &byval, &element->typalign,
 					 &delimiter, &ioparam, &out);

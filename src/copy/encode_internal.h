@@ -30,30 +30,30 @@ typedef struct PgosEncodeColumn PgosEncodeColumn;
 /* How values lie in a tuple, and what of them an encoder is given as data and len. */
 typedef enum PgosStored
 {
-	PGOS_STORED_FIXED,			/* its bytes */
-	PGOS_STORED_INT4,			/* the same; so frequent that they are written without a call */
+	PGOS_STORED_FIXED, /* its bytes */
+	PGOS_STORED_INT4,  /* the same; so frequent that they are written without a call */
 	PGOS_STORED_INT8,
-	PGOS_STORED_PACKED,			/* what the varlena holds, detoasted */
-	PGOS_STORED_VARLENA,		/* the varlena as it is; len is not used */
-	PGOS_STORED_CSTRING			/* the string; len is not used */
+	PGOS_STORED_PACKED,	 /* what the varlena holds, detoasted */
+	PGOS_STORED_VARLENA, /* the varlena as it is; len is not used */
+	PGOS_STORED_CSTRING	 /* the string; len is not used */
 } PgosStored;
 
 /* Writes a value at p and returns where it ends, with room for a delimiter. */
-typedef char *(*PgosEncodeFn) (PgosEncoder *enc, PgosEncodeColumn *col, const char *data, size_t len,
-							   char *p);
+typedef char *(*PgosEncodeFn)(PgosEncoder *enc, PgosEncodeColumn *col, const char *data, size_t len,
+							  char *p);
 
 struct PgosEncodeColumn
 {
-	PgosEncodeFn encode;		/* NULL: not exported */
-	uint8		stored;			/* PgosStored */
-	uint8		align_mask;		/* alignment in bytes, less one */
-	int16		attlen;
-	bool		attbyval;
-	bool		force_quote;
-	bool		missing_isnull;	/* in tuples that are older than the column */
-	Datum		missing;
-	FmgrInfo   *out;
-	void	   *state;			/* of the encoder: labels of an enum, element of an array */
+	PgosEncodeFn encode;	 /* NULL: not exported */
+	uint8		 stored;	 /* PgosStored */
+	uint8		 align_mask; /* alignment in bytes, less one */
+	int16		 attlen;
+	bool		 attbyval;
+	bool		 force_quote;
+	bool		 missing_isnull; /* in tuples that are older than the column */
+	Datum		 missing;
+	FmgrInfo	*out;
+	void		*state; /* of the encoder: labels of an enum, element of an array */
 };
 
 /* Offset of the session's time zone for all of a bucket of 2^36 microseconds (19 hours) since 2000 in UTC. */
@@ -62,53 +62,53 @@ struct PgosEncodeColumn
 
 typedef struct PgosZoneSlot
 {
-	int32		bucket;
-	int32		offset;			/* seconds east of UTC */
+	int32 bucket;
+	int32 offset; /* seconds east of UTC */
 } PgosZoneSlot;
 
 struct PgosEncoder
 {
-	char	   *p;				/* between two rows */
-	char	   *end;			/* of the window */
-	char	   *limit;			/* where enc->room is left of it */
-	char	   *mark;			/* a row that ends here or later has more to do */
-	PgosSink   *sink;
-	char	   *scratch;
-	size_t		scratch_size;
-	bool		in_scratch;
-	char	   *row;			/* where the row under way begins in the window */
-	size_t		row_len;		/* of it in earlier windows */
-	int64		rows;
+	char	 *p;	 /* between two rows */
+	char	 *end;	 /* of the window */
+	char	 *limit; /* where enc->room is left of it */
+	char	 *mark;	 /* a row that ends here or later has more to do */
+	PgosSink *sink;
+	char	 *scratch;
+	size_t	  scratch_size;
+	bool	  in_scratch;
+	char	 *row;	   /* where the row under way begins in the window */
+	size_t	  row_len; /* of it in earlier windows */
+	int64	  rows;
 
 	bool		csv;
-	bool		plain;			/* numbers, dates and hexadecimal digits need no look at the options */
-	bool		single;			/* one column */
+	bool		plain;	/* numbers, dates and hexadecimal digits need no look at the options */
+	bool		single; /* one column */
 	char		delimiter;
 	const char *null_print;
 	int			null_len;
-	size_t		room;			/* PGOS_ENCODE_ROOM, and the string for NULL */
+	size_t		room; /* PGOS_ENCODE_ROOM, and the string for NULL */
 	PgosEscape	escape;
 
-	bool		in_array;		/* what goes to an output function is an element */
+	bool in_array; /* what goes to an output function is an element */
 
-	TupleDesc	desc;
-	PgosEncodeColumn *columns;	/* by attribute number, less one */
-	int			walk;			/* attributes up to the last one exported */
-	AttrNumber *order;
-	int			count;			/* columns exported */
-	bool		ascending;		/* order is that of the table */
-	Datum	   *values;			/* for tuples, if not ascending */
-	bool	   *isnull;
+	TupleDesc		  desc;
+	PgosEncodeColumn *columns; /* by attribute number, less one */
+	int				  walk;	   /* attributes up to the last one exported */
+	AttrNumber		 *order;
+	int				  count;	 /* columns exported */
+	bool			  ascending; /* order is that of the table */
+	Datum			 *values;	 /* for tuples, if not ascending */
+	bool			 *isnull;
 
 	MemoryContext context;
 	MemoryContext row_context;
-	bool		row_dirty;		/* something is in row_context */
+	bool		  row_dirty; /* something is in row_context */
 
 	PgosCopyTick tick;
-	void	   *arg;
-	int64		ticked;			/* bytes in the sink then */
+	void		*arg;
+	int64		 ticked; /* bytes in the sink then */
 
-	pg_tz	   *zone;			/* that zone_slots hold for */
+	pg_tz		 *zone; /* that zone_slots hold for */
 	PgosZoneSlot *zone_slots;
 };
 
@@ -139,8 +139,8 @@ pgos_encode_mark(PgosEncoder *enc, char *p)
 extern void pgos_encode_choose(PgosEncoder *enc, PgosEncodeColumn *col, Oid type);
 
 /* A value in its final text, which is only to be escaped and quoted. */
-extern char *pgos_encode_bytes(PgosEncoder *enc, PgosEncodeColumn *col, const char *src, size_t len,
-							   char *p);
+extern char *
+pgos_encode_bytes(PgosEncoder *enc, PgosEncodeColumn *col, const char *src, size_t len, char *p);
 
 /* Any type: what its output function says.  value as in PGOS_STORED_FIXED, _VARLENA or _CSTRING. */
 extern char *pgos_encode_by_function(PgosEncoder *enc, PgosEncodeColumn *col, const char *value,
@@ -150,22 +150,22 @@ extern char *pgos_encode_by_function(PgosEncoder *enc, PgosEncodeColumn *col, co
 extern const char *pgos_encode_detoast(PgosEncoder *enc, const char *value);
 
 /* What a numeric holds. */
-extern char *pgos_encode_numeric(PgosEncoder *enc, PgosEncodeColumn *col, const char *data, size_t len,
-								 char *p);
+extern char *
+pgos_encode_numeric(PgosEncoder *enc, PgosEncodeColumn *col, const char *data, size_t len, char *p);
 
 /* ---------------------------------------------------------------- encode_json.c */
 
 /* Whether the options are such that values with quotation marks and backslashes of their own can be written directly. */
 extern bool pgos_encode_marks_fit(PgosEncoder *enc);
-extern char *pgos_encode_jsonb(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len,
-							   char *p);
+extern char *
+pgos_encode_jsonb(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p);
 
 /* ---------------------------------------------------------------- encode_array.c */
 
 /* Whether arrays of this type can be written directly; sets col->state then. */
 extern bool pgos_encode_array_prepare(PgosEncoder *enc, PgosEncodeColumn *col, Oid type);
-extern char *pgos_encode_array(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len,
-							   char *p);
+extern char *
+pgos_encode_array(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p);
 
 /* The text of an element. */
 extern char *pgos_encode_array_text(PgosEncoder *enc, const char *src, size_t len, char *p);

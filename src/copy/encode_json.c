@@ -51,7 +51,7 @@ pgos_json_needs_quotes(const JsonbContainer *container, bool comma)
 	check_stack_depth();
 	for (uint32 i = 0; i < count; i++)
 	{
-		JEntry		entry = container->children[i];
+		JEntry entry = container->children[i];
 
 		if (JBE_ISSTRING(entry))
 			return true;
@@ -76,7 +76,7 @@ pgos_json_escape(PgosEncoder *enc, const char *src, const char *end, char *p)
 	while (src < end)
 	{
 		unsigned char c = (unsigned char) *src++;
-		const char *stop;
+		const char	 *stop;
 
 		*p++ = '\\';
 		if (!enc->csv)
@@ -149,7 +149,8 @@ static char *pgos_json_container(PgosEncoder *enc, const JsonbContainer *contain
 
 /* A value or element whose data is from base + offset to base + end. */
 static inline char *
-pgos_json_value(PgosEncoder *enc, JEntry entry, const char *base, uint32 offset, uint32 end, char *p)
+pgos_json_value(PgosEncoder *enc, JEntry entry, const char *base, uint32 offset, uint32 end,
+				char *p)
 {
 	const char *numeric;
 
@@ -182,17 +183,17 @@ static inline char *
 pgos_json_object(PgosEncoder *enc, const JEntry *keys, uint32 count, char *p)
 {
 	const JEntry *values = keys + count;
-	const char *base = (const char *) (values + count);
-	uint32		key_offset = 0;
-	uint32		offset = 0;
+	const char	 *base = (const char *) (values + count);
+	uint32		  key_offset = 0;
+	uint32		  offset = 0;
 
 	for (uint32 i = 0; i < count; i++)
 		JBE_ADVANCE_OFFSET(offset, keys[i]);
 	*p++ = '{';
 	for (uint32 i = 0; i < count; i++)
 	{
-		uint32		key_end = key_offset;
-		uint32		end = offset;
+		uint32 key_end = key_offset;
+		uint32 end = offset;
 
 		if (i > 0)
 		{
@@ -228,8 +229,8 @@ pgos_json_container(PgosEncoder *enc, const JsonbContainer *container, char *p)
 			*p++ = '[';
 		for (uint32 i = 0; i < count; i++)
 		{
-			JEntry		entry = container->children[i];
-			uint32		end = offset;
+			JEntry entry = container->children[i];
+			uint32 end = offset;
 
 			if (i > 0)
 			{
@@ -252,11 +253,11 @@ pgos_encode_jsonb(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, si
 {
 	union
 	{
-		uint32		align;
-		char		data[VARATT_SHORT_MAX];
-	}			copy;
+		uint32 align;
+		char   data[VARATT_SHORT_MAX];
+	} copy;
 	const JsonbContainer *root;
-	bool		quote;
+	bool				  quote;
 
 	value = pgos_encode_detoast(enc, value);
 	root = (const JsonbContainer *) VARDATA_ANY(value);

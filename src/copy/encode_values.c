@@ -28,18 +28,18 @@
 #include "utils/uuid.h"
 
 /* Days from 1 March of the year 0 to 1 January 2000; the first day of the year 1 and the last of 9999 since 2000. */
-#define PGOS_EPOCH_DAY	730425
+#define PGOS_EPOCH_DAY 730425
 #define PGOS_FIRST_DATE (-730119)
-#define PGOS_LAST_DATE	2921939
+#define PGOS_LAST_DATE 2921939
 
 #define PGOS_ENUM_SLOTS 256
 
 /* A label as it is written; slot by the value's OID. */
 typedef struct PgosEnumLabel
 {
-	Oid			value;
-	int			len;
-	char	   *text;
+	Oid	  value;
+	int	  len;
+	char *text;
 } PgosEnumLabel;
 
 /* ---------------------------------------------------------------- text */
@@ -90,7 +90,7 @@ pgos_encode_quoted_piece(PgosEncoder *enc, const char *src, size_t len, char *p)
 static char *
 pgos_encode_csv(PgosEncoder *enc, PgosEncodeColumn *col, const char *src, size_t len, char *p)
 {
-	bool		quote = col->force_quote;
+	bool quote = col->force_quote;
 
 	if (len == (size_t) enc->null_len && memcmp(src, enc->null_print, len) == 0)
 		quote = true;
@@ -112,7 +112,7 @@ pgos_encode_csv(PgosEncoder *enc, PgosEncodeColumn *col, const char *src, size_t
 		*p++ = enc->escape.quote;
 	for (;;)
 	{
-		size_t		piece = Min(len, PGOS_ENCODE_PIECE);
+		size_t piece = Min(len, PGOS_ENCODE_PIECE);
 
 		p = pgos_encode_room(enc, p, 2 * piece + PGOS_ENCODE_SLACK);
 		if (quote)
@@ -149,7 +149,8 @@ pgos_encode_bytes(PgosEncoder *enc, PgosEncodeColumn *col, const char *src, size
 }
 
 char *
-pgos_encode_by_function(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
+pgos_encode_by_function(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len,
+						char *p)
 {
 	Datum		datum = fetch_att(value, col->attbyval, col->attlen);
 	const char *text;
@@ -211,7 +212,7 @@ pgos_encode_enum(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, siz
 {
 	PgosEnumLabel *labels = col->state;
 	PgosEnumLabel *label;
-	Oid			oid;
+	Oid			   oid;
 
 	memcpy(&oid, value, sizeof(oid));
 	label = &labels[oid % PGOS_ENUM_SLOTS];
@@ -253,7 +254,7 @@ pgos_encode_bytea(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, si
 	*p++ = 'x';
 	for (;;)
 	{
-		size_t		piece = Min(len, PGOS_ENCODE_PIECE);
+		size_t piece = Min(len, PGOS_ENCODE_PIECE);
 
 		p = pgos_encode_room(enc, p, 2 * piece + PGOS_ENCODE_SLACK);
 		p = pgos_put_hex(p, src, piece);
@@ -289,7 +290,7 @@ pgos_encode_bool(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, siz
 static char *
 pgos_encode_int2(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
-	int16		v;
+	int16 v;
 
 	memcpy(&v, value, sizeof(v));
 	return pgos_put_int(p, v);
@@ -298,7 +299,7 @@ pgos_encode_int2(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, siz
 static char *
 pgos_encode_int4(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
-	int32		v;
+	int32 v;
 
 	memcpy(&v, value, sizeof(v));
 	return pgos_put_int(p, v);
@@ -307,7 +308,7 @@ pgos_encode_int4(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, siz
 static char *
 pgos_encode_int8(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
-	int64		v;
+	int64 v;
 
 	memcpy(&v, value, sizeof(v));
 	return pgos_put_int(p, v);
@@ -316,7 +317,7 @@ pgos_encode_int8(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, siz
 static char *
 pgos_encode_oid(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
-	Oid			v;
+	Oid v;
 
 	memcpy(&v, value, sizeof(v));
 	return pgos_put_uint(p, v);
@@ -325,7 +326,7 @@ pgos_encode_oid(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size
 static char *
 pgos_encode_float4(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
-	float4		v;
+	float4 v;
 
 	if (extra_float_digits <= 0)
 		return pgos_encode_by_function(enc, col, value, len, p);
@@ -336,7 +337,7 @@ pgos_encode_float4(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, s
 static char *
 pgos_encode_float8(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
-	float8		v;
+	float8 v;
 
 	if (extra_float_digits <= 0)
 		return pgos_encode_by_function(enc, col, value, len, p);
@@ -348,21 +349,21 @@ pgos_encode_float8(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, s
  * The format of numeric.c: a header of 16 bits, in the long form followed by a weight of 16 more, then digits of
  * base 10000, none of it aligned.  The first digit has the weight 10000 ^ weight.
  */
-#define PGOS_NUMERIC_SPECIAL	0xc000
-#define PGOS_NUMERIC_SHORT		0x8000
-#define PGOS_NUMERIC_NEGATIVE	0x4000
-#define PGOS_NUMERIC_PINF		0xd000
-#define PGOS_NUMERIC_NINF		0xf000
-#define PGOS_NUMERIC_DSCALE		0x3fff
-#define PGOS_SHORT_NEGATIVE		0x2000
-#define PGOS_SHORT_DSCALE(h)	(((h) & 0x1f80) >> 7)
-#define PGOS_SHORT_WEIGHT(h)	(((h) & 0x0040 ? ~0x003f : 0) | ((h) & 0x003f))
+#define PGOS_NUMERIC_SPECIAL 0xc000
+#define PGOS_NUMERIC_SHORT 0x8000
+#define PGOS_NUMERIC_NEGATIVE 0x4000
+#define PGOS_NUMERIC_PINF 0xd000
+#define PGOS_NUMERIC_NINF 0xf000
+#define PGOS_NUMERIC_DSCALE 0x3fff
+#define PGOS_SHORT_NEGATIVE 0x2000
+#define PGOS_SHORT_DSCALE(h) (((h) &0x1f80) >> 7)
+#define PGOS_SHORT_WEIGHT(h) (((h) &0x0040 ? ~0x003f : 0) | ((h) &0x003f))
 
 /* The next digit; zero behind the last. */
 static inline uint32
 pgos_numeric_digit(const char **digits, const char *end)
 {
-	uint16		digit = 0;
+	uint16 digit = 0;
 
 	if (*digits < end)
 	{
@@ -386,7 +387,7 @@ pgos_put_numeric(char *p, const char *digits, const char *end, int weight, int d
 	}
 	if (dscale > 0)
 	{
-		char	   *stop = p + 1 + dscale;
+		char *stop = p + 1 + dscale;
 
 		*p++ = '.';
 		for (int n = weight + 1; n < 0 && p < stop; n++)
@@ -426,7 +427,7 @@ pgos_encode_any_numeric(PgosEncoder *enc, const char *data, size_t len, char *p)
 	}
 	else
 	{
-		int16		long_weight;
+		int16 long_weight;
 
 		memcpy(&long_weight, data + 2, 2);
 		negative = (header & PGOS_NUMERIC_NEGATIVE) != 0;
@@ -442,15 +443,16 @@ pgos_encode_any_numeric(PgosEncoder *enc, const char *data, size_t len, char *p)
 char *
 pgos_encode_numeric(PgosEncoder *enc, PgosEncodeColumn *col, const char *data, size_t len, char *p)
 {
-	uint16		header;
-	int			weight;
-	int			dscale;
+	uint16 header;
+	int	   weight;
+	int	   dscale;
 
 	memcpy(&header, data, 2);
 	weight = PGOS_SHORT_WEIGHT(header);
 	dscale = PGOS_SHORT_DSCALE(header);
 	/* in the room that is there */
-	if (unlikely((header & PGOS_NUMERIC_SPECIAL) != PGOS_NUMERIC_SHORT || weight > 8 || dscale > 20))
+	if (unlikely((header & PGOS_NUMERIC_SPECIAL) != PGOS_NUMERIC_SHORT || weight > 8 ||
+				 dscale > 20))
 		return pgos_encode_any_numeric(enc, data, len, p);
 	*p = '-';
 	return pgos_put_numeric(p + ((header & PGOS_SHORT_NEGATIVE) != 0), data + 2, data + len, weight,
@@ -462,7 +464,7 @@ pgos_encode_numeric(PgosEncoder *enc, PgosEncodeColumn *col, const char *data, s
 static char *
 pgos_encode_date(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
-	DateADT		date;
+	DateADT date;
 
 	memcpy(&date, value, sizeof(date));
 	if (DateStyle != USE_ISO_DATES || date < PGOS_FIRST_DATE || date > PGOS_LAST_DATE)
@@ -473,7 +475,7 @@ pgos_encode_date(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, siz
 static char *
 pgos_encode_time(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
 {
-	TimeADT		time;
+	TimeADT time;
 
 	memcpy(&time, value, sizeof(time));
 	if (time < 0 || time > USECS_PER_DAY)
@@ -485,7 +487,7 @@ pgos_encode_time(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, siz
 static inline char *
 pgos_put_timestamp(char *p, int64 timestamp)
 {
-	int64		day = timestamp / USECS_PER_DAY;
+	int64 day = timestamp / USECS_PER_DAY;
 
 	p = pgos_put_date(p, (uint32) day);
 	*p++ = ' ';
@@ -493,9 +495,10 @@ pgos_put_timestamp(char *p, int64 timestamp)
 }
 
 static char *
-pgos_encode_timestamp(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
+pgos_encode_timestamp(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len,
+					  char *p)
 {
-	Timestamp	timestamp;
+	Timestamp timestamp;
 
 	memcpy(&timestamp, value, sizeof(timestamp));
 	if (DateStyle != USE_ISO_DATES || timestamp < PGOS_FIRST_DATE * USECS_PER_DAY ||
@@ -508,7 +511,7 @@ pgos_encode_timestamp(PgosEncoder *enc, PgosEncodeColumn *col, const char *value
 static pg_time_t
 pgos_zone_seconds(int64 timestamp)
 {
-	int64		seconds = timestamp / USECS_PER_SEC;
+	int64 seconds = timestamp / USECS_PER_SEC;
 
 	if (timestamp - seconds * USECS_PER_SEC < 0)
 		seconds--;
@@ -523,15 +526,15 @@ pgos_zone_seconds(int64 timestamp)
 static bool
 pgos_zone_is_steady(int32 bucket, long offset)
 {
-	int64		first = (int64) bucket << PGOS_ZONE_SHIFT;
-	pg_time_t	time = pgos_zone_seconds(first);
-	pg_time_t	last = pgos_zone_seconds(first + ((INT64CONST(1) << PGOS_ZONE_SHIFT) - 1));
-	pg_time_t	boundary;
-	long		before;
-	long		after;
-	int			before_isdst;
-	int			after_isdst;
-	int			found;
+	int64		  first = (int64) bucket << PGOS_ZONE_SHIFT;
+	pg_time_t	  time = pgos_zone_seconds(first);
+	pg_time_t	  last = pgos_zone_seconds(first + ((INT64CONST(1) << PGOS_ZONE_SHIFT) - 1));
+	pg_time_t	  boundary;
+	long		  before;
+	long		  after;
+	int			  before_isdst;
+	int			  after_isdst;
+	int			  found;
 	struct pg_tm *tm;
 
 	found = pg_next_dst_boundary(&time, &before, &before_isdst, &boundary, &after, &after_isdst,
@@ -552,11 +555,11 @@ pgos_zone_is_steady(int32 bucket, long offset)
 static bool
 pgos_zone_offset(PgosEncoder *enc, TimestampTz timestamp, int32 *offset)
 {
-	int32		bucket = (int32) (timestamp >> PGOS_ZONE_SHIFT);
+	int32		  bucket = (int32) (timestamp >> PGOS_ZONE_SHIFT);
 	PgosZoneSlot *slot = &enc->zone_slots[(uint32) bucket % PGOS_ZONE_SLOTS];
-	pg_time_t	time;
+	pg_time_t	  time;
 	struct pg_tm *tm;
-	long		first;
+	long		  first;
 
 	if (likely(slot->bucket == bucket && enc->zone == session_timezone))
 	{
@@ -590,7 +593,8 @@ pgos_zone_offset(PgosEncoder *enc, TimestampTz timestamp, int32 *offset)
 }
 
 static char *
-pgos_encode_timestamptz(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len, char *p)
+pgos_encode_timestamptz(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, size_t len,
+						char *p)
 {
 	TimestampTz timestamp;
 	int32		offset;
@@ -627,10 +631,10 @@ pgos_encode_timestamptz(PgosEncoder *enc, PgosEncodeColumn *col, const char *val
 /* Direct encoders by output function.  plain: what they write is never to be escaped or quoted. */
 static const struct
 {
-	Oid			out;
-	int16		attlen;
-	bool		plain;
-	PgosStored	stored;
+	Oid			 out;
+	int16		 attlen;
+	bool		 plain;
+	PgosStored	 stored;
 	PgosEncodeFn encode;
 } pgos_encode_types[] = {
 	{F_BOOLOUT, 1, true, PGOS_STORED_FIXED, pgos_encode_bool},
@@ -661,8 +665,8 @@ static const struct
 void
 pgos_encode_choose(PgosEncoder *enc, PgosEncodeColumn *col, Oid type)
 {
-	Oid			out;
-	bool		is_varlena;
+	Oid	 out;
+	bool is_varlena;
 
 	getTypeOutputInfo(type, &out, &is_varlena);
 	col->out = palloc(sizeof(FmgrInfo));

@@ -10,11 +10,11 @@ int64
 pgos_backoff_delay(const PgosBackoffPolicy *policy, int attempts, int64 elapsed_ms, int retry_after,
 				   double random)
 {
-	int64		remaining = policy->max_total_ms - elapsed_ms;
-	int64		asked = 0;
-	int64		bound = policy->base_ms;
-	int64		jitter;
-	int			i;
+	int64 remaining = policy->max_total_ms - elapsed_ms;
+	int64 asked = 0;
+	int64 bound = policy->base_ms;
+	int64 jitter;
+	int	  i;
 
 	if (retry_after > 0)
 		asked = Min((int64) retry_after * 1000, policy->retry_after_cap_ms);

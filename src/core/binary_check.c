@@ -5,13 +5,13 @@
 #include "core/binary_check.h"
 
 /* Signature, flags. */
-#define HEADER_BYTES	(11 + 4)
+#define HEADER_BYTES (11 + 4)
 
 /* A number of that many bytes is complete. */
 static void
 take_number(PgosBinaryCheck *check)
 {
-	int32		number = check->state == PGOS_BINARY_ROW ? (int16) check->number : (int32) check->number;
+	int32 number = check->state == PGOS_BINARY_ROW ? (int16) check->number : (int32) check->number;
 
 	check->have = 0;
 	check->number = 0;
@@ -53,7 +53,7 @@ pgos_binary_check_feed(PgosBinaryCheck *check, const char *data, size_t len)
 		}
 		if (check->skip > 0)
 		{
-			int64		n = Min(check->skip, (int64) (end - data));
+			int64 n = Min(check->skip, (int64) (end - data));
 
 			check->skip -= n;
 			data += n;

@@ -14,21 +14,21 @@
 
 typedef enum PgosBinaryState
 {
-	PGOS_BINARY_HEADER,			/* signature and flags */
-	PGOS_BINARY_EXTENSION,		/* length of the header's extension */
-	PGOS_BINARY_ROW,			/* number of fields, or the trailer */
-	PGOS_BINARY_FIELD,			/* length of a field */
-	PGOS_BINARY_END				/* the trailer was seen */
+	PGOS_BINARY_HEADER,	   /* signature and flags */
+	PGOS_BINARY_EXTENSION, /* length of the header's extension */
+	PGOS_BINARY_ROW,	   /* number of fields, or the trailer */
+	PGOS_BINARY_FIELD,	   /* length of a field */
+	PGOS_BINARY_END		   /* the trailer was seen */
 } PgosBinaryState;
 
 /* Starts zeroed. */
 typedef struct PgosBinaryCheck
 {
 	PgosBinaryState state;
-	int64		skip;			/* bytes that are of no interest */
-	int			have;			/* bytes of the number under way */
-	uint32		number;
-	int			fields;			/* left in the row */
+	int64			skip; /* bytes that are of no interest */
+	int				have; /* bytes of the number under way */
+	uint32			number;
+	int				fields; /* left in the row */
 } PgosBinaryCheck;
 
 /* The next bytes of the stream. */

@@ -11,50 +11,50 @@
 
 typedef enum NodeKind
 {
-	NODE_CHAR,					/* one character: lo */
-	NODE_ANY,					/* one character but '/' */
-	NODE_ANYTHING,				/* one character */
-	NODE_CLASS,					/* one of the ranges, or none of them if negated; never '/' */
-	NODE_FORK,					/* goes on at next and at other without a character */
+	NODE_CHAR,	   /* one character: lo */
+	NODE_ANY,	   /* one character but '/' */
+	NODE_ANYTHING, /* one character */
+	NODE_CLASS,	   /* one of the ranges, or none of them if negated; never '/' */
+	NODE_FORK,	   /* goes on at next and at other without a character */
 	NODE_END
 } NodeKind;
 
 /* A node and where to go on behind it.  NODE_CLASS has its ranges in glob->ranges[first .. first + count). */
 typedef struct Node
 {
-	NodeKind	kind;
-	bool		negated;
-	uint32		lo;
-	int			first;
-	int			count;
-	int			next;
-	int			other;
+	NodeKind kind;
+	bool	 negated;
+	uint32	 lo;
+	int		 first;
+	int		 count;
+	int		 next;
+	int		 other;
 } Node;
 
 typedef struct Range
 {
-	uint32		lo;
-	uint32		hi;
+	uint32 lo;
+	uint32 hi;
 } Range;
 
 struct PgosGlob
 {
-	char	   *prefix;
-	Node	   *nodes;
-	int			nnodes;
-	int			nodes_size;
-	Range	   *ranges;
-	int			nranges;
-	int			ranges_size;
-	int			start;
+	char  *prefix;
+	Node  *nodes;
+	int	   nnodes;
+	int	   nodes_size;
+	Range *ranges;
+	int	   nranges;
+	int	   ranges_size;
+	int	   start;
 	/* working memory of a match: two sets of nodes, a stack */
-	uint64	   *now;
-	uint64	   *then;
-	int		   *stack;
+	uint64 *now;
+	uint64 *then;
+	int	   *stack;
 };
 
 /* Deeper nesting of braces than this is refused, so that compiling cannot overflow the stack. */
-#define MAX_DEPTH	32
+#define MAX_DEPTH 32
 
 typedef struct Parser
 {
@@ -70,7 +70,7 @@ static uint32
 next_char(const char **p)
 {
 	const unsigned char *s = (const unsigned char *) *p;
-	int			len = pg_encoding_mblen(PG_UTF8, *p);
+	int					 len = pg_encoding_mblen(PG_UTF8, *p);
 
 	for (int i = 1; i < len; i++)
 	{
@@ -89,7 +89,7 @@ next_char(const char **p)
 static int
 add_node(PgosGlob *glob, NodeKind kind, int next)
 {
-	Node	   *node;
+	Node *node;
 
 	if (glob->nnodes == glob->nodes_size)
 	{
@@ -112,8 +112,8 @@ add_range(PgosGlob *glob, uint32 lo, uint32 hi)
 	{
 		glob->ranges_size = glob->ranges_size * 2 + 8;
 		glob->ranges = glob->ranges == NULL
-			? palloc(glob->ranges_size * sizeof(Range))
-			: repalloc(glob->ranges, glob->ranges_size * sizeof(Range));
+						   ? palloc(glob->ranges_size * sizeof(Range))
+						   : repalloc(glob->ranges, glob->ranges_size * sizeof(Range));
 	}
 	glob->ranges[glob->nranges].lo = lo;
 	glob->ranges[glob->nranges].hi = hi;
@@ -123,8 +123,8 @@ add_range(PgosGlob *glob, uint32 lo, uint32 hi)
 /* The end of a piece under construction: its last node's next is still open. */
 typedef struct Piece
 {
-	int			first;
-	int			last;
+	int first;
+	int last;
 } Piece;
 
 static void
@@ -141,8 +141,8 @@ append_piece(PgosGlob *glob, Piece *sequence, Piece piece)
 static Piece
 repeated(PgosGlob *glob, NodeKind kind)
 {
-	Piece		piece;
-	int			character;
+	Piece piece;
+	int	  character;
 
 	piece.first = piece.last = add_node(glob, NODE_FORK, -1);
 	character = add_node(glob, kind, piece.first);
@@ -154,9 +154,9 @@ repeated(PgosGlob *glob, NodeKind kind)
 static Piece
 folders(PgosGlob *glob)
 {
-	Piece		piece;
-	Piece		anything;
-	int			slash;
+	Piece piece;
+	Piece anything;
+	int	  slash;
 
 	piece.first = add_node(glob, NODE_FORK, -1);
 	piece.last = add_node(glob, NODE_FORK, -1);
@@ -173,9 +173,9 @@ folders(PgosGlob *glob)
 static bool
 parse_class(Parser *parser, Piece *piece)
 {
-	PgosGlob   *glob = parser->glob;
-	int			index = add_node(glob, NODE_CLASS, -1);
-	bool		first = true;
+	PgosGlob *glob = parser->glob;
+	int		  index = add_node(glob, NODE_CLASS, -1);
+	bool	  first = true;
 
 	glob->nodes[index].first = glob->nranges;
 	if (*parser->p == '!' || *parser->p == '^')
@@ -185,8 +185,8 @@ parse_class(Parser *parser, Piece *piece)
 	}
 	for (;; first = false)
 	{
-		uint32		lo;
-		uint32		hi;
+		uint32 lo;
+		uint32 hi;
 
 		if (*parser->p == '\0')
 		{
@@ -206,7 +206,8 @@ parse_class(Parser *parser, Piece *piece)
 			hi = next_char(&parser->p);
 			if (hi < lo)
 			{
-				parser->problem = "The pattern has a range of characters whose end comes before its beginning.";
+				parser->problem =
+					"The pattern has a range of characters whose end comes before its beginning.";
 				return false;
 			}
 		}
@@ -224,9 +225,9 @@ static bool parse_sequence(Parser *parser, Piece *result);
 static bool
 parse_alternatives(Parser *parser, Piece *piece)
 {
-	PgosGlob   *glob = parser->glob;
-	int			end = add_node(glob, NODE_FORK, -1);
-	int			fork = -1;
+	PgosGlob *glob = parser->glob;
+	int		  end = add_node(glob, NODE_FORK, -1);
+	int		  fork = -1;
 
 	if (++parser->depth > MAX_DEPTH)
 	{
@@ -236,8 +237,8 @@ parse_alternatives(Parser *parser, Piece *piece)
 	piece->last = end;
 	for (;;)
 	{
-		Piece		alternative;
-		int			previous = fork;
+		Piece alternative;
+		int	  previous = fork;
 
 		fork = add_node(glob, NODE_FORK, -1);
 		if (previous < 0)
@@ -264,19 +265,19 @@ parse_alternatives(Parser *parser, Piece *piece)
 static bool
 parse_sequence(Parser *parser, Piece *result)
 {
-	PgosGlob   *glob = parser->glob;
+	PgosGlob *glob = parser->glob;
 
 	/* something to hang the rest on, and all that there is of an empty alternative */
 	result->first = result->last = add_node(glob, NODE_FORK, -1);
 	while (*parser->p != '\0')
 	{
-		Piece		piece;
+		Piece piece;
 
 		if (parser->depth > 0 && (*parser->p == ',' || *parser->p == '}'))
 			break;
 		if (parser->p[0] == '*' && parser->p[1] == '*')
 		{
-			bool		at_start = parser->p == parser->begin || parser->p[-1] == '/';
+			bool at_start = parser->p == parser->begin || parser->p[-1] == '/';
 
 			while (*parser->p == '*')
 				parser->p++;
@@ -338,8 +339,6 @@ pgos_glob_is_pattern(const char *path)
 	{
 		if (is_special(*path))
 			return true;
-		if (*path == '\\' && path[1] != '\0')
-			path++;
 	}
 	return false;
 }
@@ -347,7 +346,7 @@ pgos_glob_is_pattern(const char *path)
 void
 pgos_glob_free(PgosGlob *glob)
 {
-	void	   *parts[] = {glob->prefix, glob->nodes, glob->ranges, glob->now, glob->then, glob->stack};
+	void *parts[] = {glob->prefix, glob->nodes, glob->ranges, glob->now, glob->then, glob->stack};
 
 	for (int i = 0; i < lengthof(parts); i++)
 	{
@@ -401,12 +400,12 @@ pgos_glob_compile(const char *pattern, const char **problem)
 static void
 reach(PgosGlob *glob, uint64 *set, int node)
 {
-	int			depth = 0;
+	int depth = 0;
 
 	glob->stack[depth++] = node;
 	while (depth > 0)
 	{
-		int			i = glob->stack[--depth];
+		int i = glob->stack[--depth];
 
 		if (i < 0 || (set[i / 64] & (UINT64CONST(1) << (i % 64))) != 0)
 			continue;
@@ -422,7 +421,7 @@ reach(PgosGlob *glob, uint64 *set, int node)
 static bool
 accepts(const PgosGlob *glob, const Node *node, uint32 c)
 {
-	bool		in = false;
+	bool in = false;
 
 	switch (node->kind)
 	{
@@ -450,8 +449,8 @@ accepts(const PgosGlob *glob, const Node *node, uint32 c)
 bool
 pgos_glob_match(PgosGlob *glob, const char *key)
 {
-	size_t		words = (glob->nnodes + 63) / 64;
-	int			end = glob->nnodes - 1;
+	size_t words = (glob->nnodes + 63) / 64;
+	int	   end = glob->nnodes - 1;
 
 	if (strncmp(key, glob->prefix, strlen(glob->prefix)) != 0)
 		return false;
@@ -459,14 +458,14 @@ pgos_glob_match(PgosGlob *glob, const char *key)
 	reach(glob, glob->now, glob->start);
 	while (*key != '\0')
 	{
-		uint32		c = next_char(&key);
-		uint64	   *swap;
-		bool		any = false;
+		uint32	c = next_char(&key);
+		uint64 *swap;
+		bool	any = false;
 
 		memset(glob->then, 0, words * sizeof(uint64));
 		for (size_t w = 0; w < words; w++)
 		{
-			uint64		bits = glob->now[w];
+			uint64 bits = glob->now[w];
 
 			for (int i = (int) w * 64; bits != 0; i++, bits >>= 1)
 			{

@@ -22,12 +22,15 @@
 
 typedef struct PgosGlob PgosGlob;
 
-/* Whether the path has a character that makes it a pattern: an unescaped '*', '?', '[' or '{'. */
+/*
+ * Whether the path has a character that makes it a pattern: '*', '?', '[' or '{', also an escaped one, whose
+ * backslash is then no part of the key.
+ */
 extern bool pgos_glob_is_pattern(const char *path);
 
 /* NULL, with *problem what is wrong with it as a sentence for DETAIL (static), if it cannot be read. */
 extern PgosGlob *pgos_glob_compile(const char *pattern, const char **problem);
-extern void pgos_glob_free(PgosGlob *glob);
+extern void		 pgos_glob_free(PgosGlob *glob);
 
 /* Not to be called by two threads at a time: the pattern holds the working memory. */
 extern bool pgos_glob_match(PgosGlob *glob, const char *key);

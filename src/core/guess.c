@@ -27,29 +27,41 @@ typedef struct ForeignExtension
 } ForeignExtension;
 
 static const ForeignExtension foreigners[] = {
-	{".parquet", "Parquet"}, {".orc", "ORC"},		  {".avro", "Avro"},	  {".json", "JSON"},
-	{".jsonl", "JSON"},		 {".ndjson", "JSON"},	  {".xml", "XML"},		  {".zip", "a zip archive"},
-	{".xlsx", "Excel"},		 {".bz2", "bzip2"},		  {".xz", "xz"},		  {".snappy", "snappy"},
-	{".br", "brotli"},		 {".tar", "a tar archive"}, {".tgz", "a tar archive"}, {".7z", "a 7z archive"},
+	{".parquet", "Parquet"},
+	{".orc", "ORC"},
+	{".avro", "Avro"},
+	{".json", "JSON"},
+	{".jsonl", "JSON"},
+	{".ndjson", "JSON"},
+	{".xml", "XML"},
+	{".zip", "a zip archive"},
+	{".xlsx", "Excel"},
+	{".bz2", "bzip2"},
+	{".xz", "xz"},
+	{".snappy", "snappy"},
+	{".br", "brotli"},
+	{".tar", "a tar archive"},
+	{".tgz", "a tar archive"},
+	{".7z", "a 7z archive"},
 };
 
 /* Whether name ends in the extension and has something before it. */
 static bool
 has_extension(const char *name, size_t len, const char *extension)
 {
-	size_t		extension_len = strlen(extension);
+	size_t extension_len = strlen(extension);
 
 	return len > extension_len &&
-		pg_strncasecmp(name + len - extension_len, extension, extension_len) == 0;
+		   pg_strncasecmp(name + len - extension_len, extension, extension_len) == 0;
 }
 
 PgosNameGuess
 pgos_guess_name(const char *key)
 {
 	PgosNameGuess guess = {0};
-	const char *slash = strrchr(key, '/');
-	const char *name = slash != NULL ? slash + 1 : key;
-	size_t		len = strlen(name);
+	const char	 *slash = strrchr(key, '/');
+	const char	 *name = slash != NULL ? slash + 1 : key;
+	size_t		  len = strlen(name);
 
 	for (int i = PGOS_COMPRESSION_ZSTD; i <= PGOS_COMPRESSION_LZ4; i++)
 	{
@@ -90,7 +102,8 @@ begins(const char *data, size_t len, const char *magic, size_t magic_len)
 static bool
 is_skippable(const char *data, size_t len)
 {
-	return len >= 4 && ((unsigned char) data[0] & 0xF0) == 0x50 && begins(data + 1, len - 1, "\x2A\x4D\x18", 3);
+	return len >= 4 && ((unsigned char) data[0] & 0xF0) == 0x50 &&
+		   begins(data + 1, len - 1, "\x2A\x4D\x18", 3);
 }
 
 PgosMagic
@@ -102,13 +115,13 @@ pgos_guess_magic(const char *data, size_t len, const char **foreign)
 		*foreign = NULL;
 	if (is_skippable(data, len))
 	{
-		uint32		size;
-		PgosMagic	next;
+		uint32	  size;
+		PgosMagic next;
 
 		if (len < 8)
 			return PGOS_MAGIC_SKIPPABLE;
 		size = (uint32) (unsigned char) data[4] | (uint32) (unsigned char) data[5] << 8 |
-			(uint32) (unsigned char) data[6] << 16 | (uint32) (unsigned char) data[7] << 24;
+			   (uint32) (unsigned char) data[6] << 16 | (uint32) (unsigned char) data[7] << 24;
 		if (size > len - 8)
 			return PGOS_MAGIC_SKIPPABLE;
 		next = pgos_guess_magic(data + 8 + size, len - 8 - size, NULL);
@@ -133,7 +146,8 @@ pgos_guess_magic(const char *data, size_t len, const char **foreign)
 		what = "Avro";
 	else if (BEGINS("PK\x03\x04"))
 		what = "a zip archive";
-	else if (BEGINS("\xFD" "7zXZ\0"))
+	else if (BEGINS("\xFD"
+					"7zXZ\0"))
 		what = "xz";
 	else if (BEGINS("7z\xBC\xAF\x27\x1C"))
 		what = "a 7z archive";

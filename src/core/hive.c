@@ -22,13 +22,13 @@ hex_digit(char c)
 static char *
 decode(const char *text, size_t len)
 {
-	char	   *result = palloc(len + 1);
-	char	   *out = result;
+	char *result = palloc(len + 1);
+	char *out = result;
 
 	for (size_t i = 0; i < len; i++)
 	{
-		int			high = i + 2 < len && text[i] == '%' ? hex_digit(text[i + 1]) : -1;
-		int			low = high >= 0 ? hex_digit(text[i + 2]) : -1;
+		int high = i + 2 < len && text[i] == '%' ? hex_digit(text[i + 1]) : -1;
+		int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
 
 		if (low >= 0 && high + low > 0)
 		{

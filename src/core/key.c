@@ -48,7 +48,7 @@ pgos_key_dataset(const char *database, const char *schema, const char *table, pg
 				 int64 job)
 {
 	StringInfoData key;
-	char		time[PGOS_UTC_SIZE];
+	char		   time[PGOS_UTC_SIZE];
 
 	pgos_utc_format(enqueued, time);
 	initStringInfo(&key);

@@ -16,8 +16,8 @@
 #include "pgtime.h"
 
 /* The longest key that S3 and Google Cloud Storage take, in bytes. */
-#define PGOS_KEY_MAX_LEN	1024
-#define PGOS_MANIFEST_NAME	"manifest.json"
+#define PGOS_KEY_MAX_LEN 1024
+#define PGOS_MANIFEST_NAME "manifest.json"
 
 /*
  * Appends a name as part of a key: '/', '%', '.', control characters and bytes that are not valid UTF-8 become

@@ -5,10 +5,10 @@
 #include "core/part_plan.h"
 
 /* Sizes that the plan chooses itself are multiples of this. */
-#define ROUND_TO		(INT64CONST(1) << 20)
+#define ROUND_TO (INT64CONST(1) << 20)
 
 /* A part holds this many max_parts-ths of what is before it; see part_plan.h for why 8 suffices. */
-#define GROWTH			8
+#define GROWTH 8
 
 static int64
 divide_up(int64 dividend, int64 divisor)
@@ -19,10 +19,10 @@ divide_up(int64 dividend, int64 divisor)
 int64
 pgos_part_plan_size(const PgosPartPlan *plan, int part_no, int64 written)
 {
-	int64		size = plan->part_size;
-	int64		rest = plan->max_object_size - written;
-	int64		grown;
-	int64		needed;
+	int64 size = plan->part_size;
+	int64 rest = plan->max_object_size - written;
+	int64 grown;
+	int64 needed;
 
 	Assert(part_no >= 1 && written >= 0 && plan->part_size > 0);
 
@@ -42,7 +42,7 @@ pgos_part_plan_size(const PgosPartPlan *plan, int part_no, int64 written)
 int
 pgos_part_plan_in_flight(const PgosPartPlan *plan, int concurrency, int64 next_size)
 {
-	int64		parts;
+	int64 parts;
 
 	if (next_size <= plan->part_size)
 		return Max(concurrency, 1);

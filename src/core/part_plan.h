@@ -19,10 +19,10 @@
 
 typedef struct PgosPartPlan
 {
-	int64		part_size;		/* bytes of the first parts */
-	int64		max_part_size;	/* bytes */
-	int			max_parts;
-	int64		max_object_size;	/* bytes */
+	int64 part_size;	 /* bytes of the first parts */
+	int64 max_part_size; /* bytes */
+	int	  max_parts;
+	int64 max_object_size; /* bytes */
 } PgosPartPlan;
 
 /*
@@ -35,6 +35,6 @@ extern int64 pgos_part_plan_size(const PgosPartPlan *plan, int part_no, int64 wr
  * How many parts may be in flight when the next one has next_size bytes, so that their memory stays within
  * concurrency * part_size; at least 1.
  */
-extern int	pgos_part_plan_in_flight(const PgosPartPlan *plan, int concurrency, int64 next_size);
+extern int pgos_part_plan_in_flight(const PgosPartPlan *plan, int concurrency, int64 next_size);
 
 #endif

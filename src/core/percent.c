@@ -27,7 +27,7 @@ hex_value(unsigned char c)
 void
 pgos_percent_encode(StringInfo out, const char *text, bool keep_slash)
 {
-	static const char digits[] = "0123456789ABCDEF";
+	static const char	 digits[] = "0123456789ABCDEF";
 	const unsigned char *p;
 
 	for (p = (const unsigned char *) text; *p != '\0'; p++)
@@ -47,14 +47,14 @@ bool
 pgos_percent_decode(StringInfo out, const char *text, bool plus_is_space)
 {
 	const unsigned char *p = (const unsigned char *) text;
-	int			old_len = out->len;
+	int					 old_len = out->len;
 
 	while (*p != '\0')
 	{
 		if (*p == '%')
 		{
-			int			high = hex_value(p[1]);
-			int			low = high < 0 ? -1 : hex_value(p[2]);
+			int high = hex_value(p[1]);
+			int low = high < 0 ? -1 : hex_value(p[2]);
 
 			if (low < 0 || (high == 0 && low == 0))
 			{

@@ -12,8 +12,8 @@
 
 typedef struct PgosRangePlan
 {
-	int64		size;			/* bytes of the object */
-	int64		chunk;			/* bytes of a range, at least 1 */
+	int64 size;	 /* bytes of the object */
+	int64 chunk; /* bytes of a range, at least 1 */
 } PgosRangePlan;
 
 /* How many ranges there are: 0 for an empty object. */

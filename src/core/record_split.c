@@ -31,7 +31,7 @@ counts_as_line(const PgosSplitter *splitter, char c)
 static int
 line_end(PgosSplitter *splitter, const char *p, const char *end, bool at_end)
 {
-	bool		crnl;
+	bool crnl;
 
 	if (*p == '\n')
 	{
@@ -53,60 +53,106 @@ line_end(PgosSplitter *splitter, const char *p, const char *end, bool at_end)
 	return splitter->eol == PGOS_EOL_CR ? 1 : 0;
 }
 
+/* Marks the bytes that need a look; all others are passed over. */
+static void
+prepare(PgosSplitter *splitter)
+{
+	splitter->prepared = true;
+	splitter->special['\n'] = splitter->special['\r'] = true;
+	if (splitter->csv)
+	{
+		splitter->special[(unsigned char) splitter->quote] = true;
+		splitter->special[(unsigned char) splitter->escape] = true;
+	}
+	else
+		splitter->special['\\'] = true;
+	if (splitter->encoding >= 0)
+		memset(splitter->special + 0x80, true, 0x80);
+}
+
+/* At a backslash: whether it begins the marker, of *len bytes.  -1: more must be seen. */
+static int
+is_marker(const PgosSplitter *splitter, const char *p, const char *end, bool at_end, size_t *len)
+{
+	int n;
+
+	/* two characters and a line end of one or two */
+	if (end - p < 4 && !at_end)
+		return -1;
+	if (!splitter->marker || end - p < 2 || p[1] != '.')
+		return 0;
+	n = any_line_end(p + 2, end);
+	*len = 2 + n;
+	return n > 0;
+}
+
 PgosSplit
 pgos_splitter_scan(PgosSplitter *splitter, const char *data, size_t size, bool at_end, size_t *len,
 				   size_t *data_len)
 {
 	const char *p = data + splitter->scanned;
 	const char *end = data + size;
-	bool		toggles = splitter->csv;
 	char		quote = splitter->quote;
 	char		escape = splitter->escape == quote ? '\0' : splitter->escape;
 
+	if (!splitter->prepared)
+		prepare(splitter);
 	*data_len = 0;
-	while (p < end)
+	if (splitter->csv && !splitter->cut && p == data && size > 0 && *p == '\\')
 	{
-		char		c = *p;
+		int marker = is_marker(splitter, p, end, at_end, len);
 
+		if (marker < 0)
+			return PGOS_SPLIT_MORE;
+		if (marker > 0)
+			return PGOS_SPLIT_MARKER;
+	}
+	for (;;)
+	{
+		char c;
+
+		while (p < end && !splitter->special[(unsigned char) *p])
+			p++;
+		if (p == end)
+			break;
+		c = *p;
 		if (splitter->encoding >= 0 && IS_HIGHBIT_SET(c))
 		{
-			int			bytes = pg_encoding_mblen(splitter->encoding, p);
+			int bytes = pg_encoding_mblen(splitter->encoding, p);
 
 			if (end - p < bytes && !at_end)
 				goto more;
 			p += Min(bytes, end - p);
-			continue;
 		}
-		if (toggles && c == quote)
+		else if (splitter->csv && c == quote)
 		{
 			splitter->in_quote = !splitter->in_quote;
 			p++;
-			continue;
 		}
-		if (splitter->in_quote)
+		else if (splitter->in_quote)
 		{
+			p++;
 			if (escape != '\0' && c == escape)
 			{
 				/* what it escapes is no quote; anything else is looked at for itself */
-				if (p + 1 == end && !at_end)
+				if (p == end && !at_end)
+				{
+					p--;
 					goto more;
-				p++;
+				}
 				if (p < end && (*p == quote || *p == escape))
 					p++;
-				continue;
 			}
-			if ((c == '\n' || c == '\r') && counts_as_line(splitter, c))
+			else if ((c == '\n' || c == '\r') && counts_as_line(splitter, c))
 			{
 				splitter->newlines++;
 				if (splitter->first_line == 0)
-					splitter->first_line = p + 1 - data;
+					splitter->first_line = p - data;
 			}
-			p++;
-			continue;
 		}
-		if (c == '\n' || c == '\r')
+		else if (c == '\n' || c == '\r')
 		{
-			int			n = line_end(splitter, p, end, at_end);
+			int n = line_end(splitter, p, end, at_end);
 
 			if (n < 0)
 				goto more;
@@ -115,27 +161,24 @@ pgos_splitter_scan(PgosSplitter *splitter, const char *data, size_t size, bool a
 				*len = p + n - data;
 				return PGOS_SPLIT_RECORD;
 			}
+			p++;
 		}
-		else if (c == '\\' && (!splitter->csv || (p == data && !splitter->cut)))
+		else if (!splitter->csv)
 		{
-			/* the marker is two characters and a line end of one or two */
-			if (end - p < 4 && !at_end)
-				goto more;
-			if (splitter->marker && end - p >= 2 && p[1] == '.')
-			{
-				int			n = any_line_end(p + 2, end);
+			int marker = is_marker(splitter, p, end, at_end, len);
 
-				if (n > 0)
-				{
-					*data_len = p - data;
-					*len = p + 2 + n - data;
-					return PGOS_SPLIT_MARKER;
-				}
+			if (marker < 0)
+				goto more;
+			if (marker > 0)
+			{
+				*data_len = p - data;
+				*len += p - data;
+				return PGOS_SPLIT_MARKER;
 			}
-			if (!splitter->csv && end - p >= 2)
-				p++;
+			p += Min(2, end - p);
 		}
-		p++;
+		else
+			p++;
 	}
 	if (!at_end)
 		goto more;

@@ -24,28 +24,30 @@ typedef enum PgosEol
 typedef struct PgosSplitter
 {
 	/* set by the caller, the rest zero */
-	bool		csv;
-	bool		marker;			/* "\." alone on a line ends the data (text; csv before 18) */
-	char		quote;			/* csv */
-	char		escape;			/* csv */
-	int			encoding;		/* of the stream, if its characters may hold ASCII bytes; else -1 */
+	bool csv;
+	bool marker;   /* "\." alone on a line ends the data (text; csv before 18) */
+	char quote;	   /* csv */
+	char escape;   /* csv */
+	int	 encoding; /* of the stream, if its characters may hold ASCII bytes; else -1 */
 
-	PgosEol		eol;
+	PgosEol eol;
+	bool	prepared;
+	bool	special[256]; /* bytes that mean something */
 	/* of the record under way */
-	size_t		scanned;		/* bytes of it that have been looked at */
-	bool		cut;			/* its beginning is not in the data any more (set by the caller) */
-	bool		in_quote;
-	int			newlines;		/* line ends inside of quotes, counted as COPY counts them */
-	size_t		first_line;		/* bytes up to and with the first line end inside of quotes, or 0 */
+	size_t scanned; /* bytes of it that have been looked at */
+	bool   cut;		/* its beginning is not in the data any more (set by the caller) */
+	bool   in_quote;
+	int	   newlines;   /* line ends inside of quotes, counted as COPY counts them */
+	size_t first_line; /* bytes up to and with the first line end inside of quotes, or 0 */
 } PgosSplitter;
 
 typedef enum PgosSplit
 {
-	PGOS_SPLIT_RECORD,			/* *len bytes, with the line end, are one record */
-	PGOS_SPLIT_MORE,			/* the record does not end within the data */
-	PGOS_SPLIT_MARKER,			/* *len bytes with the end-of-data marker; *data_len of them before it */
-	PGOS_SPLIT_OPEN_QUOTE,		/* the stream ends inside of quotes: *len is all that is left */
-	PGOS_SPLIT_END				/* nothing is left */
+	PGOS_SPLIT_RECORD,	   /* *len bytes, with the line end, are one record */
+	PGOS_SPLIT_MORE,	   /* the record does not end within the data */
+	PGOS_SPLIT_MARKER,	   /* *len bytes with the end-of-data marker; *data_len of them before it */
+	PGOS_SPLIT_OPEN_QUOTE, /* the stream ends inside of quotes: *len is all that is left */
+	PGOS_SPLIT_END		   /* nothing is left */
 } PgosSplit;
 
 /*
@@ -53,8 +55,8 @@ typedef enum PgosSplit
  * behind it; what was looked at is not looked at again.  at_end: nothing will come behind data.  The members
  * that describe the record stay valid until pgos_splitter_next().
  */
-extern PgosSplit pgos_splitter_scan(PgosSplitter *splitter, const char *data, size_t size, bool at_end,
-									size_t *len, size_t *data_len);
+extern PgosSplit pgos_splitter_scan(PgosSplitter *splitter, const char *data, size_t size,
+									bool at_end, size_t *len, size_t *data_len);
 
 /* Forgets the record: the next scan is of another. */
 extern void pgos_splitter_next(PgosSplitter *splitter);

@@ -22,20 +22,20 @@ const PgosSigv4Scheme pgos_sigv4_aws = {
 /* One header to sign, or one query parameter, in canonical form. */
 typedef struct Pair
 {
-	char	   *name;
-	char	   *value;
+	char *name;
+	char *value;
 } Pair;
 
 /* All that one signature needs in between; released in one place. */
 typedef struct Signing
 {
-	Pair	   *headers;		/* sorted by name */
-	int			nheaders;
-	char	   *query;
-	char	   *signed_headers; /* "a;b;c" */
-	char	   *scope;			/* "date/region/service/terminator" */
-	char		time[PGOS_UTC_SIZE];
-	char		signature[PGOS_SHA256_HEX_SIZE];
+	Pair *headers; /* sorted by name */
+	int	  nheaders;
+	char *query;
+	char *signed_headers; /* "a;b;c" */
+	char *scope;		  /* "date/region/service/terminator" */
+	char  time[PGOS_UTC_SIZE];
+	char  signature[PGOS_SHA256_HEX_SIZE];
 } Signing;
 
 /* ---------------------------------------------------------------- crypto */
@@ -44,7 +44,7 @@ static void
 to_hex(const uint8 digest[PGOS_SHA256_SIZE], char out[PGOS_SHA256_HEX_SIZE])
 {
 	static const char digits[] = "0123456789abcdef";
-	int			i;
+	int				  i;
 
 	for (i = 0; i < PGOS_SHA256_SIZE; i++)
 	{
@@ -84,7 +84,7 @@ static bool
 hmac(const uint8 *key, size_t key_len, const char *text, uint8 digest[PGOS_SHA256_SIZE])
 {
 	pg_hmac_ctx *ctx = pg_hmac_create(PG_SHA256);
-	bool		ok;
+	bool		 ok;
 
 	if (ctx == NULL)
 		return false;
@@ -99,8 +99,8 @@ bool
 pgos_sha256_hex(const void *data, size_t len, char out[PGOS_SHA256_HEX_SIZE])
 {
 	pg_cryptohash_ctx *ctx = hash_begin();
-	uint8		digest[PGOS_SHA256_SIZE];
-	bool		ok;
+	uint8			   digest[PGOS_SHA256_SIZE];
+	bool			   ok;
 
 	out[0] = '\0';
 	if (ctx == NULL)
@@ -127,7 +127,7 @@ key_id(const PgosSigv4Scheme *scheme, const char *secret, const char *date,
 	   const PgosSigv4Request *request, uint8 id[PGOS_SHA256_SIZE])
 {
 	pg_cryptohash_ctx *ctx = hash_begin();
-	bool		ok;
+	bool			   ok;
 
 	if (ctx == NULL)
 		return false;
@@ -144,12 +144,12 @@ static bool
 derive_key(const PgosSigv4Scheme *scheme, const char *secret, const char *date,
 		   const PgosSigv4Request *request, uint8 key[PGOS_SHA256_SIZE])
 {
-	size_t		prefix_len = strlen(scheme->secret_prefix);
-	size_t		secret_len = strlen(secret);
-	size_t		len = prefix_len + secret_len;
-	uint8	   *prefixed = palloc(len + 1);
-	uint8		step[PGOS_SHA256_SIZE];
-	bool		ok;
+	size_t prefix_len = strlen(scheme->secret_prefix);
+	size_t secret_len = strlen(secret);
+	size_t len = prefix_len + secret_len;
+	uint8 *prefixed = palloc(len + 1);
+	uint8  step[PGOS_SHA256_SIZE];
+	bool   ok;
 
 	memcpy(prefixed, scheme->secret_prefix, prefix_len);
 	memcpy(prefixed + prefix_len, secret, secret_len);
@@ -167,7 +167,7 @@ static bool
 get_key(const PgosSigv4Scheme *scheme, const char *secret, const char *date,
 		const PgosSigv4Request *request, PgosSigv4Key *cache)
 {
-	uint8		id[PGOS_SHA256_SIZE];
+	uint8 id[PGOS_SHA256_SIZE];
 
 	if (!key_id(scheme, secret, date, request, id))
 		return false;
@@ -195,8 +195,8 @@ compare_pairs(const void *a, const void *b)
 static char *
 lower_case(const char *text)
 {
-	char	   *result = pstrdup(text);
-	char	   *p;
+	char *result = pstrdup(text);
+	char *p;
 
 	for (p = result; *p != '\0'; p++)
 	{
@@ -230,9 +230,9 @@ canonical_value(const char *value)
 static char *
 canonical_query(const PgosNameValue *query, int nquery)
 {
-	Pair	   *pairs = palloc(sizeof(Pair) * Max(nquery, 1));
+	Pair		  *pairs = palloc(sizeof(Pair) * Max(nquery, 1));
 	StringInfoData out;
-	int			i;
+	int			   i;
 
 	for (i = 0; i < nquery; i++)
 	{
@@ -260,8 +260,8 @@ canonical_query(const PgosNameValue *query, int nquery)
 static void
 add_header(Signing *signing, const char *prefix, const char *name, const char *value)
 {
-	Pair	   *pair = &signing->headers[signing->nheaders++];
-	char	   *whole = psprintf("%s%s", prefix, name);
+	Pair *pair = &signing->headers[signing->nheaders++];
+	char *whole = psprintf("%s%s", prefix, name);
 
 	pair->name = lower_case(whole);
 	pair->value = canonical_value(value);
@@ -299,7 +299,7 @@ static const char *
 check_request(const PgosSigv4Credentials *credentials, const PgosSigv4Request *request)
 {
 	const unsigned char *p;
-	int			i;
+	int					 i;
 
 	if (credentials->access_key_id[0] == '\0' || !is_printable(credentials->access_key_id, false))
 		return "the access key id is empty or contains a blank or a control character";
@@ -337,9 +337,9 @@ hash_canonical_request(const Signing *signing, const PgosSigv4Request *request,
 					   char out[PGOS_SHA256_HEX_SIZE])
 {
 	pg_cryptohash_ctx *ctx = hash_begin();
-	uint8		digest[PGOS_SHA256_SIZE];
-	bool		ok;
-	int			i;
+	uint8			   digest[PGOS_SHA256_SIZE];
+	bool			   ok;
+	int				   i;
 
 	if (ctx == NULL)
 		return false;
@@ -362,20 +362,20 @@ compute_signature(const PgosSigv4Scheme *scheme, const PgosSigv4Credentials *cre
 				  const PgosSigv4Request *request, PgosSigv4Key *cache, Signing *signing)
 {
 	PgosSigv4Key own = {0};
-	char		date[PGOS_UTC_DATE_LEN + 1];
-	char		request_hash[PGOS_SHA256_HEX_SIZE];
-	char	   *to_sign;
-	uint8		digest[PGOS_SHA256_SIZE];
-	bool		ok;
+	char		 date[PGOS_UTC_DATE_LEN + 1];
+	char		 request_hash[PGOS_SHA256_HEX_SIZE];
+	char		*to_sign;
+	uint8		 digest[PGOS_SHA256_SIZE];
+	bool		 ok;
 
 	memcpy(date, signing->time, PGOS_UTC_DATE_LEN);
 	date[PGOS_UTC_DATE_LEN] = '\0';
-	signing->scope = psprintf("%s/%s/%s/%s", date, request->region, request->service,
-							  scheme->terminator);
+	signing->scope =
+		psprintf("%s/%s/%s/%s", date, request->region, request->service, scheme->terminator);
 	if (!hash_canonical_request(signing, request, request_hash))
 		return false;
-	to_sign = psprintf("%s\n%s\n%s\n%s", scheme->algorithm, signing->time, signing->scope,
-					   request_hash);
+	to_sign =
+		psprintf("%s\n%s\n%s\n%s", scheme->algorithm, signing->time, signing->scope, request_hash);
 
 	if (cache == NULL)
 		cache = &own;
@@ -400,7 +400,7 @@ wipe(char *text)
 static void
 signing_free(Signing *signing)
 {
-	int			i;
+	int i;
 
 	for (i = 0; i < signing->nheaders; i++)
 	{
@@ -422,8 +422,8 @@ collect_headers(const PgosSigv4Scheme *scheme, const char *token, const PgosSigv
 				Signing *signing)
 {
 	StringInfoData names;
-	const char *error = NULL;
-	int			i;
+	const char	  *error = NULL;
+	int			   i;
 
 	signing->headers = palloc(sizeof(Pair) * (request->nheaders + PGOS_SIGV4_MAX_HEADERS));
 	add_header(signing, "", "host", request->host);
@@ -451,8 +451,8 @@ collect_headers(const PgosSigv4Scheme *scheme, const char *token, const PgosSigv
 static char *
 header_line(const char *prefix, const char *name, const char *value)
 {
-	size_t		size = strlen(prefix) + strlen(name) + strlen(value) + 3;
-	char	   *line = palloc(size);
+	size_t size = strlen(prefix) + strlen(name) + strlen(value) + 3;
+	char  *line = palloc(size);
 
 	snprintf(line, size, "%s%s: %s", prefix, name, value);
 	return line;
@@ -493,8 +493,8 @@ pgos_sigv4_sign(const PgosSigv4Scheme *scheme, const PgosSigv4Credentials *crede
 							 signing.signature);
 	result->headers[n++] = header_line("", "Authorization", authorization);
 	result->headers[n++] = header_line(scheme->header_prefix, "date", signing.time);
-	result->headers[n++] = header_line(scheme->header_prefix, "content-sha256",
-									   request->payload_hash);
+	result->headers[n++] =
+		header_line(scheme->header_prefix, "content-sha256", request->payload_hash);
 	if (token != NULL)
 		result->headers[n++] = header_line(scheme->header_prefix, "security-token", token);
 	Assert(n <= PGOS_SIGV4_MAX_HEADERS);
@@ -509,7 +509,7 @@ pgos_sigv4_sign(const PgosSigv4Scheme *scheme, const PgosSigv4Credentials *crede
 void
 pgos_sigv4_result_free(PgosSigv4Result *result)
 {
-	int			i;
+	int i;
 
 	for (i = 0; i < result->nheaders; i++)
 		wipe(result->headers[i]);

@@ -9,15 +9,15 @@
 
 #include <arpa/inet.h>
 
-#define MAX_PREFIX_LEN	1024	/* a key has no more, a path name neither */
-#define MIN_BUCKET_LEN	3
-#define MAX_BUCKET_LEN	63
-#define MAX_GS_BUCKET_LEN	222 /* Google: in all, if there are dots in it */
-#define MAX_HOST_LEN	253
-#define MAX_LABEL_LEN	63
+#define MAX_PREFIX_LEN 1024 /* a key has no more, a path name neither */
+#define MIN_BUCKET_LEN 3
+#define MAX_BUCKET_LEN 63
+#define MAX_GS_BUCKET_LEN 222 /* Google: in all, if there are dots in it */
+#define MAX_HOST_LEN 253
+#define MAX_LABEL_LEN 63
 
-static const char *const user_in_url =
-	"A user name or password does not belong into the URL; credentials are options of the user mapping.";
+static const char *const user_in_url = "A user name or password does not belong into the URL; "
+									   "credentials are options of the user mapping.";
 
 static bool
 is_digit(char c)
@@ -35,7 +35,7 @@ is_alnum(char c)
 static const char *
 skip_scheme(const char *text, const char *scheme)
 {
-	size_t		len = strlen(scheme);
+	size_t len = strlen(scheme);
 
 	return pg_strncasecmp(text, scheme, len) == 0 ? text + len : NULL;
 }
@@ -58,9 +58,9 @@ has_control(const char *text)
 static const char *
 check_bucket(const char *bucket, size_t len, PgosScheme scheme)
 {
-	bool		dots = memchr(bucket, '.', len) != NULL;
-	size_t		max_len = MAX_BUCKET_LEN;
-	size_t		i;
+	bool   dots = memchr(bucket, '.', len) != NULL;
+	size_t max_len = MAX_BUCKET_LEN;
+	size_t i;
 
 	if (scheme == PGOS_SCHEME_GS && dots)
 		max_len = MAX_GS_BUCKET_LEN;
@@ -70,7 +70,8 @@ check_bucket(const char *bucket, size_t len, PgosScheme scheme)
 	if (memchr(bucket, '@', len) != NULL)
 		return user_in_url;
 	if (memchr(bucket, ':', len) != NULL)
-		return "The URL names a bucket, not a host and port; those belong into the option \"endpoint\".";
+		return "The URL names a bucket, not a host and port; those belong into the option "
+			   "\"endpoint\".";
 	for (i = 0; i < len; i++)
 	{
 		if (!is_alnum(bucket[i]) && strchr(".-_", bucket[i]) == NULL)
@@ -156,7 +157,8 @@ parse_file_url(const char *rest, PgosUri *uri)
 	{
 		path += 2;
 		if (*path != '/')
-			return "A file: URL has no host: write file:///dir for an absolute directory, or file:dir "
+			return "A file: URL has no host: write file:///dir for an absolute directory, or "
+				   "file:dir "
 				   "for one below the data directory.";
 	}
 
@@ -210,7 +212,8 @@ parse_uri(const char *text, PgosUri *uri)
 		return parse_file_url(rest, uri);
 	}
 	if (skip_scheme(text, "http://") != NULL || skip_scheme(text, "https://") != NULL)
-		return "The URL names the store as s3://bucket/prefix or gs://bucket/prefix; the address of the "
+		return "The URL names the store as s3://bucket/prefix or gs://bucket/prefix; the address "
+			   "of the "
 			   "service belongs into the option \"endpoint\".";
 	return "A URL begins with s3://bucket, gs://bucket, file:///dir or file:dir.";
 }
@@ -258,7 +261,8 @@ check_host(const char *host, size_t len)
 			if (!is_digit(label[i]))
 				numeric = false;
 			if ((unsigned char) label[i] >= 0x80)
-				return "The host name contains letters beyond ASCII; write it in its \"xn--\" form.";
+				return "The host name contains letters beyond ASCII; write it in its \"xn--\" "
+					   "form.";
 			/* '_' is in no proper host name, but in many of container networks. */
 			if (!is_alnum(label[i]) && label[i] != '-' && label[i] != '_')
 				return "A host name consists of letters, digits, \".\" and \"-\".";
@@ -273,7 +277,7 @@ check_host(const char *host, size_t len)
 	/* A last label of digits only makes it an address: resolvers read "1.2.3" in surprising ways. */
 	if (numeric)
 	{
-		char		buffer[MAX_HOST_LEN + 1];
+		char		   buffer[MAX_HOST_LEN + 1];
 		struct in_addr address;
 
 		memcpy(buffer, host, len);
@@ -288,7 +292,7 @@ check_host(const char *host, size_t len)
 static const char *
 check_ipv6(const char *address, size_t len)
 {
-	char		buffer[INET6_ADDRSTRLEN];
+	char			buffer[INET6_ADDRSTRLEN];
 	struct in6_addr parsed;
 
 	if (len < sizeof(buffer))
@@ -305,7 +309,7 @@ check_ipv6(const char *address, size_t len)
 static const char *
 parse_port(const char *text, size_t len, int *port)
 {
-	size_t		i;
+	size_t i;
 
 	*port = 0;
 	for (i = 0; i < len && i < 5 && is_digit(text[i]); i++)
@@ -329,7 +333,8 @@ parse_authority(const char *rest, PgosEndpoint *endpoint)
 	if (memchr(rest, '@', len) != NULL)
 		return user_in_url;
 	if (rest[len] != '\0' && strcmp(rest + len, "/") != 0)
-		return "The endpoint has a path or a query; it may only have a host and a port (the bucket belongs "
+		return "The endpoint has a path or a query; it may only have a host and a port (the bucket "
+			   "belongs "
 			   "into the option \"url\").";
 
 	if (rest[0] == '[')
@@ -392,7 +397,8 @@ pgos_endpoint_parse(const char *text, PgosEndpoint *endpoint)
 			return psprintf("An endpoint begins with https:// or http://, as in https://%s.", text);
 		}
 		memset(endpoint, 0, sizeof(*endpoint));
-		return "An endpoint begins with https:// or http://, as in https://storage.example.com:9000.";
+		return "An endpoint begins with https:// or http://, as in "
+			   "https://storage.example.com:9000.";
 	}
 
 	error = parse_authority(rest, endpoint);

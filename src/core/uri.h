@@ -9,24 +9,24 @@
 
 typedef enum PgosScheme
 {
-	PGOS_SCHEME_FILE,			/* file:///dir, or file:dir relative to the data directory */
-	PGOS_SCHEME_S3,				/* s3://bucket[/prefix] */
-	PGOS_SCHEME_GS				/* gs://bucket[/prefix] */
+	PGOS_SCHEME_FILE, /* file:///dir, or file:dir relative to the data directory */
+	PGOS_SCHEME_S3,	  /* s3://bucket[/prefix] */
+	PGOS_SCHEME_GS	  /* gs://bucket[/prefix] */
 } PgosScheme;
 
 typedef struct PgosUri
 {
-	PgosScheme	scheme;
-	char	   *bucket;			/* NULL for file */
-	char	   *prefix;			/* raw, no leading and no trailing '/', "" for none; for file the directory */
+	PgosScheme scheme;
+	char	  *bucket; /* NULL for file */
+	char *prefix; /* raw, no leading and no trailing '/', "" for none; for file the directory */
 } PgosUri;
 
 typedef struct PgosEndpoint
 {
-	bool		tls;
-	char	   *host;			/* lower case; an IPv6 address with its brackets */
-	int			port;			/* explicit, or 80/443 */
-	bool		port_is_default;	/* the Host header then carries no port */
+	bool  tls;
+	char *host;			   /* lower case; an IPv6 address with its brackets */
+	int	  port;			   /* explicit, or 80/443 */
+	bool  port_is_default; /* the Host header then carries no port */
 } PgosEndpoint;
 
 /* Both return NULL on success, else what is wrong as a sentence for DETAIL (palloc'd or static). */

@@ -7,13 +7,13 @@
 #include <time.h>
 
 /* 9999-12-31 23:59:59 UTC */
-#define LAST_SECOND		INT64CONST(253402300799)
+#define LAST_SECOND INT64CONST(253402300799)
 
 void
 pgos_utc_format(pg_time_t seconds, char out[PGOS_UTC_SIZE])
 {
-	time_t		t = (time_t) Min(Max(seconds, 0), LAST_SECOND);
-	struct tm	tm;
+	time_t	  t = (time_t) Min(Max(seconds, 0), LAST_SECOND);
+	struct tm tm;
 
 	/* Digits only: strftime() would do, but its result depends on the locale. */
 	if (gmtime_r(&t, &tm) == NULL)

@@ -25,54 +25,54 @@
 #include "utils/memutils.h"
 
 /* Operations on the wire at a time in one process; the others wait their turn. */
-#define MAX_ACTIVE			128
+#define MAX_ACTIVE 128
 
 /* Progress is looked at this often; a pause of the caller's longer than this is no stall of the server's. */
-#define STALL_CHECK_MS		500
+#define STALL_CHECK_MS 500
 
 /*
  * An attempt that always makes some progress may still not go on for ever: this many request timeouts, plus
  * the time that its body takes at a rate below any useful one.
  */
-#define MAX_TIMEOUTS		10
-#define MIN_BYTES_PER_MS	16
+#define MAX_TIMEOUTS 10
+#define MIN_BYTES_PER_MS 16
 
 /* Failures that users cause by a wrong setting show soon: refused connections, unknown hosts. */
-#define BRIEF_ATTEMPTS		3
-#define BRIEF_BASE_MS		1000
-#define BRIEF_TOTAL_MS		3000
+#define BRIEF_ATTEMPTS 3
+#define BRIEF_BASE_MS 1000
+#define BRIEF_TOTAL_MS 3000
 
 typedef enum OpState
 {
-	OP_WAITING,					/* for its time, or for a free slot */
-	OP_ACTIVE,					/* on the wire */
-	OP_ENDED,					/* the reply is to be judged */
-	OP_DONE						/* in no list */
+	OP_WAITING, /* for its time, or for a free slot */
+	OP_ACTIVE,	/* on the wire */
+	OP_ENDED,	/* the reply is to be judged */
+	OP_DONE		/* in no list */
 } OpState;
 
 struct PgosHttpOp
 {
-	dlist_node	node;			/* in the list of its state */
-	OpState		state;
-	MemoryContext context;		/* this operation's */
-	MemoryContext attempt_context;	/* reset before each attempt */
+	dlist_node			  node; /* in the list of its state */
+	OpState				  state;
+	MemoryContext		  context;		   /* this operation's */
+	MemoryContext		  attempt_context; /* reset before each attempt */
 	MemoryContextCallback callback;
 
 	const PgosHttpOwner *owner;
-	void	   *arg;
-	PgosHttpCounters *counters;
+	void				*arg;
+	PgosHttpCounters	*counters;
 
-	int64		due;			/* OP_WAITING: not before */
-	int			attempts;		/* begun in this step */
-	int64		began;			/* first attempt of this step */
-	int64		failing_since;	/* end of its first failed attempt; 0: none failed yet */
+	int64			due;		   /* OP_WAITING: not before */
+	int				attempts;	   /* begun in this step */
+	int64			began;		   /* first attempt of this step */
+	int64			failing_since; /* end of its first failed attempt; 0: none failed yet */
 	PgosHttpAttempt attempt;
 };
 
 static dlist_head waiting_ops = DLIST_STATIC_INIT(waiting_ops);
 static dlist_head active_ops = DLIST_STATIC_INIT(active_ops);
 static dlist_head ended_ops = DLIST_STATIC_INIT(ended_ops);
-static int	active_count = 0;
+static int		  active_count = 0;
 
 /* When the process drove HTTP last, and when it looked for stalls last. */
 static int64 last_driven = 0;
@@ -129,8 +129,8 @@ static void
 launch(PgosHttpOp *op)
 {
 	PgosHttpAttempt *attempt = &op->attempt;
-	MemoryContext old;
-	const char *error;
+	MemoryContext	 old;
+	const char		*error;
 
 	pgos_attempt_clear(attempt);
 	MemoryContextReset(op->attempt_context);
@@ -158,7 +158,7 @@ launch(PgosHttpOp *op)
 static void
 launch_due(void)
 {
-	int64		now = pgos_http_now();
+	int64			   now = pgos_http_now();
 	dlist_mutable_iter iter;
 
 	dlist_foreach_modify(iter, &waiting_ops)
@@ -193,14 +193,13 @@ op_finish(PgosHttpOp *op, bool success)
 static int64
 retry_delay(PgosHttpOp *op, bool briefly)
 {
-	PgosBackoffPolicy policy = {
-		.base_ms = briefly ? BRIEF_BASE_MS : PGOS_BACKOFF_BASE_MS,
-		.cap_ms = briefly ? BRIEF_BASE_MS : PGOS_BACKOFF_CAP_MS,
-		.retry_after_cap_ms = PGOS_BACKOFF_RETRY_AFTER_CAP_MS,
-		.max_attempts = briefly ? Min(BRIEF_ATTEMPTS, pgos_max_retries) : pgos_max_retries,
-		.max_total_ms = briefly ? BRIEF_TOTAL_MS : pgos_retry_timeout
-	};
-	int64		now = pgos_http_now();
+	PgosBackoffPolicy policy = {.base_ms = briefly ? BRIEF_BASE_MS : PGOS_BACKOFF_BASE_MS,
+								.cap_ms = briefly ? BRIEF_BASE_MS : PGOS_BACKOFF_CAP_MS,
+								.retry_after_cap_ms = PGOS_BACKOFF_RETRY_AFTER_CAP_MS,
+								.max_attempts = briefly ? Min(BRIEF_ATTEMPTS, pgos_max_retries)
+														: pgos_max_retries,
+								.max_total_ms = briefly ? BRIEF_TOTAL_MS : pgos_retry_timeout};
+	int64			  now = pgos_http_now();
 
 	/*
 	 * The time limit is on failing, not on a first attempt that took long because its body is large.
@@ -214,10 +213,10 @@ retry_delay(PgosHttpOp *op, bool briefly)
 static void
 judge(PgosHttpOp *op)
 {
-	PgosHttpReply *reply = &op->attempt.reply;
-	MemoryContext old = MemoryContextSwitchTo(op->attempt_context);
+	PgosHttpReply  *reply = &op->attempt.reply;
+	MemoryContext	old = MemoryContextSwitchTo(op->attempt_context);
 	PgosHttpVerdict verdict = op->owner->judge(op->arg, reply);
-	int64		delay;
+	int64			delay;
 
 	MemoryContextSwitchTo(old);
 	switch (verdict)
@@ -229,7 +228,8 @@ judge(PgosHttpOp *op)
 
 		case PGOS_HTTP_RETRY:
 		case PGOS_HTTP_RETRY_BRIEFLY:
-			delay = retry_delay(op, verdict == PGOS_HTTP_RETRY_BRIEFLY || op->attempt.request.hurry);
+			delay =
+				retry_delay(op, verdict == PGOS_HTTP_RETRY_BRIEFLY || op->attempt.request.hurry);
 			if (delay < 0)
 			{
 				op_finish(op, false);
@@ -251,9 +251,9 @@ judge(PgosHttpOp *op)
 static void
 count_traffic(PgosHttpOp *op)
 {
-	curl_off_t	up = 0;
-	curl_off_t	down = 0;
-	long		status = 0;
+	curl_off_t up = 0;
+	curl_off_t down = 0;
+	long	   status = 0;
 
 	(void) curl_easy_getinfo(op->attempt.easy, CURLINFO_SIZE_UPLOAD_T, &up);
 	(void) curl_easy_getinfo(op->attempt.easy, CURLINFO_SIZE_DOWNLOAD_T, &down);
@@ -268,8 +268,8 @@ count_traffic(PgosHttpOp *op)
 static void
 collect(void)
 {
-	CURL	   *easy;
-	CURLcode	code;
+	CURL	*easy;
+	CURLcode code;
 
 	while ((easy = pgos_multi_finished(&code)) != NULL)
 	{
@@ -301,12 +301,12 @@ check_stalls(int64 now, int64 absent_ms)
 
 	dlist_foreach_modify(iter, &active_ops)
 	{
-		PgosHttpOp *op = dlist_container(PgosHttpOp, node, iter.cur);
+		PgosHttpOp		*op = dlist_container(PgosHttpOp, node, iter.cur);
 		PgosHttpAttempt *attempt = &op->attempt;
 		PgosHttpRequest *request = &attempt->request;
-		int64		bytes = pgos_attempt_progress(attempt);
-		int64		limit;
-		char		text[64];
+		int64			 bytes = pgos_attempt_progress(attempt);
+		int64			 limit;
+		char			 text[64];
 
 		attempt->began += absent_ms;
 		attempt->progress_at += absent_ms;
@@ -317,7 +317,7 @@ check_stalls(int64 now, int64 absent_ms)
 		}
 
 		limit = (int64) request->request_timeout * MAX_TIMEOUTS +
-			(int64) (request->body_len + request->dest_len) / MIN_BYTES_PER_MS;
+				(int64) (request->body_len + request->dest_len) / MIN_BYTES_PER_MS;
 		if (now - attempt->progress_at >= request->request_timeout)
 		{
 			snprintf(text, sizeof(text), "no progress for %d ms", request->request_timeout);
@@ -340,15 +340,16 @@ check_stalls(int64 now, int64 absent_ms)
 static bool
 nothing_left(void)
 {
-	return dlist_is_empty(&waiting_ops) && dlist_is_empty(&active_ops) && dlist_is_empty(&ended_ops);
+	return dlist_is_empty(&waiting_ops) && dlist_is_empty(&active_ops) &&
+		   dlist_is_empty(&ended_ops);
 }
 
 /* Everything that can be done without waiting. */
 static void
 act(void)
 {
-	int64		now = pgos_http_now();
-	int64		absent_ms = active_count > 0 && last_driven > 0 ? now - last_driven : 0;
+	int64 now = pgos_http_now();
+	int64 absent_ms = active_count > 0 && last_driven > 0 ? now - last_driven : 0;
 
 	launch_due();
 	pgos_multi_pump();
@@ -365,10 +366,10 @@ act(void)
 static long
 sleep_ms(int64 deadline)
 {
-	int64		now = pgos_http_now();
-	int64		due = deadline;
-	int64		timer = pgos_multi_due();
-	dlist_iter	iter;
+	int64	   now = pgos_http_now();
+	int64	   due = deadline;
+	int64	   timer = pgos_multi_due();
+	dlist_iter iter;
 
 	if (!dlist_is_empty(&ended_ops))
 		return 0;
@@ -378,23 +379,23 @@ sleep_ms(int64 deadline)
 		due = Min(due, now + STALL_CHECK_MS);
 	if (active_count < MAX_ACTIVE)
 	{
-		dlist_foreach(iter, &waiting_ops)
-			due = Min(due, dlist_container(PgosHttpOp, node, iter.cur)->due);
+		dlist_foreach(iter, &waiting_ops) due =
+			Min(due, dlist_container(PgosHttpOp, node, iter.cur)->due);
 	}
 	return (long) Max(Min(due - now, 60000), 0);
 }
 
 void
-pgos_http_drive(long timeout_ms, bool (*until) (void *arg), void *arg)
+pgos_http_drive(long timeout_ms, bool (*until)(void *arg), void *arg)
 {
-	int64		deadline = timeout_ms < 0 ? PG_INT64_MAX : pgos_http_now() + timeout_ms;
+	int64		  deadline = timeout_ms < 0 ? PG_INT64_MAX : pgos_http_now() + timeout_ms;
 	static uint32 wait_event = 0;
 
-	(void) wait_event;			/* not used before PostgreSQL 17 */
+	(void) wait_event; /* not used before PostgreSQL 17 */
 	for (;;)
 	{
-		long		pause;
-		int			rc;
+		long pause;
+		int	 rc;
 
 		CHECK_FOR_INTERRUPTS();
 		if (nothing_left())
@@ -408,10 +409,9 @@ pgos_http_drive(long timeout_ms, bool (*until) (void *arg), void *arg)
 		pause = sleep_ms(deadline);
 		if (pause == 0)
 			continue;
-		rc = WaitLatchOrSocket(MyLatch,
-							   WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-							   pgos_multi_fd(), pause,
-							   PGOS_COMPAT_WAIT_EVENT(wait_event, "PgobjstoreHttp"));
+		rc = WaitLatchOrSocket(
+			MyLatch, WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+			pgos_multi_fd(), pause, PGOS_COMPAT_WAIT_EVENT(wait_event, "PgobjstoreHttp"));
 		if (rc & WL_LATCH_SET)
 			ResetLatch(MyLatch);
 		/* Time spent waiting here is time in which the server was listened to. */
@@ -426,15 +426,15 @@ pgos_http_start(MemoryContext parent, const PgosHttpOwner *owner, void *arg,
 				PgosHttpCounters *counters)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "pgobjstore http", ALLOCSET_SMALL_SIZES);
-	PgosHttpOp *op = MemoryContextAllocZero(context, sizeof(PgosHttpOp));
+	PgosHttpOp	 *op = MemoryContextAllocZero(context, sizeof(PgosHttpOp));
 
 	op->context = context;
 	op->state = OP_DONE;
 	op->callback.func = op_release;
 	op->callback.arg = op;
 	MemoryContextRegisterResetCallback(context, &op->callback);
-	op->attempt_context = AllocSetContextCreate(context, "pgobjstore http attempt",
-												ALLOCSET_SMALL_SIZES);
+	op->attempt_context =
+		AllocSetContextCreate(context, "pgobjstore http attempt", ALLOCSET_SMALL_SIZES);
 	op->owner = owner;
 	op->arg = arg;
 	op->counters = counters;

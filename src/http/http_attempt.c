@@ -17,13 +17,13 @@
 #include "http/http_internal.h"
 
 /* Bodies from this size on get libcurl's large send buffer: with the small one the socket runs dry. */
-#define LARGE_BODY			(64 * 1024)
-#define LARGE_SEND_BUFFER	(1024 * 1024)
-#define SMALL_SEND_BUFFER	(64 * 1024)
-#define LARGE_RECV_BUFFER	(512 * 1024)
-#define SMALL_RECV_BUFFER	(32 * 1024)
+#define LARGE_BODY (64 * 1024)
+#define LARGE_SEND_BUFFER (1024 * 1024)
+#define SMALL_SEND_BUFFER (64 * 1024)
+#define LARGE_RECV_BUFFER (512 * 1024)
+#define SMALL_RECV_BUFFER (32 * 1024)
 /* First size of a body in memory. */
-#define BODY_MIN			4096
+#define BODY_MIN 4096
 
 /* ---------------------------------------------------------------- callbacks of libcurl */
 
@@ -32,8 +32,8 @@ static size_t
 read_callback(char *buffer, size_t size, size_t nitems, void *arg)
 {
 	PgosHttpAttempt *attempt = arg;
-	size_t		left = attempt->request.body_len - attempt->body_sent;
-	size_t		n = Min(size * nitems, left);
+	size_t			 left = attempt->request.body_len - attempt->body_sent;
+	size_t			 n = Min(size * nitems, left);
 
 	if (n > 0)
 		memcpy(buffer, (const char *) attempt->request.body + attempt->body_sent, n);
@@ -58,16 +58,16 @@ static size_t
 write_callback(char *data, size_t size, size_t nitems, void *arg)
 {
 	PgosHttpAttempt *attempt = arg;
-	PgosHttpReply *reply = &attempt->reply;
-	size_t		n = size * nitems;
+	PgosHttpReply	*reply = &attempt->reply;
+	size_t			 n = size * nitems;
 
 	if (!attempt->body_began)
 	{
-		long		status = 0;
+		long status = 0;
 
 		(void) curl_easy_getinfo(attempt->easy, CURLINFO_RESPONSE_CODE, &status);
 		attempt->to_dest = attempt->request.dest != NULL &&
-			(status == 206 || (status == 200 && attempt->request.dest_takes_200));
+						   (status == 206 || (status == 200 && attempt->request.dest_takes_200));
 		attempt->body_began = true;
 	}
 
@@ -90,8 +90,8 @@ write_callback(char *data, size_t size, size_t nitems, void *arg)
 	}
 	if (reply->body_len + n + 1 > attempt->body_size)
 	{
-		size_t		size_wanted = Max(attempt->body_size * 2, BODY_MIN);
-		char	   *grown;
+		size_t size_wanted = Max(attempt->body_size * 2, BODY_MIN);
+		char  *grown;
 
 		while (size_wanted < reply->body_len + n + 1)
 			size_wanted *= 2;
@@ -177,7 +177,7 @@ reset_headers(PgosHttpReply *reply)
 static int64
 parse_date(const char *value)
 {
-	time_t		t = curl_getdate(value, NULL);
+	time_t t = curl_getdate(value, NULL);
 
 	return t > 0 ? (int64) t : 0;
 }
@@ -187,13 +187,13 @@ static size_t
 header_callback(char *data, size_t size, size_t nitems, void *arg)
 {
 	PgosHttpAttempt *attempt = arg;
-	PgosHttpReply *reply = &attempt->reply;
-	size_t		n = size * nitems;
-	const char *colon;
-	const char *value;
-	size_t		name_len;
-	size_t		len;
-	char		text[128];
+	PgosHttpReply	*reply = &attempt->reply;
+	size_t			 n = size * nitems;
+	const char		*colon;
+	const char		*value;
+	size_t			 name_len;
+	size_t			 len;
+	char			 text[128];
 
 #define IS(word) (name_len == sizeof(word) - 1 && pg_strncasecmp(data, word, name_len) == 0)
 #define KEEP(field) keep_value(reply->field, sizeof(reply->field), value, len)
@@ -264,20 +264,22 @@ setopt_failed(const char *option, CURLcode code)
 			 errmsg("could not set libcurl option %s: %s", option, curl_easy_strerror(code))));
 }
 
-#define SETOPT(option, value) \
-	do { \
-		CURLcode	setopt_code_ = curl_easy_setopt(attempt->easy, option, value); \
-		if (setopt_code_ != CURLE_OK) \
-			setopt_failed(#option, setopt_code_); \
+#define SETOPT(option, value)                                                   \
+	do                                                                          \
+	{                                                                           \
+		CURLcode setopt_code_ = curl_easy_setopt(attempt->easy, option, value); \
+		if (setopt_code_ != CURLE_OK)                                           \
+			setopt_failed(#option, setopt_code_);                               \
 	} while (0)
 
 /* An option that the linked libcurl may have been built without. */
-#define SETOPT_IF_KNOWN(option, value) \
-	do { \
-		CURLcode	setopt_code_ = curl_easy_setopt(attempt->easy, option, value); \
+#define SETOPT_IF_KNOWN(option, value)                                          \
+	do                                                                          \
+	{                                                                           \
+		CURLcode setopt_code_ = curl_easy_setopt(attempt->easy, option, value); \
 		if (setopt_code_ != CURLE_OK && setopt_code_ != CURLE_UNKNOWN_OPTION && \
-			setopt_code_ != CURLE_NOT_BUILT_IN) \
-			setopt_failed(#option, setopt_code_); \
+			setopt_code_ != CURLE_NOT_BUILT_IN)                                 \
+			setopt_failed(#option, setopt_code_);                               \
 	} while (0)
 
 static void
@@ -368,8 +370,9 @@ set_method_options(PgosHttpAttempt *attempt)
 			SETOPT(CURLOPT_SEEKFUNCTION, seek_callback);
 			SETOPT(CURLOPT_SEEKDATA, attempt);
 			SETOPT(CURLOPT_INFILESIZE_LARGE, (curl_off_t) request->body_len);
-			SETOPT(CURLOPT_UPLOAD_BUFFERSIZE,
-				   request->body_len >= LARGE_BODY ? (long) LARGE_SEND_BUFFER : (long) SMALL_SEND_BUFFER);
+			SETOPT(CURLOPT_UPLOAD_BUFFERSIZE, request->body_len >= LARGE_BODY
+												  ? (long) LARGE_SEND_BUFFER
+												  : (long) SMALL_SEND_BUFFER);
 			break;
 	}
 }
@@ -378,7 +381,7 @@ void
 pgos_attempt_begin(PgosHttpAttempt *attempt, void *private)
 {
 	PgosHttpRequest *request = &attempt->request;
-	CURLMcode	code;
+	CURLMcode		 code;
 
 	attempt->easy = pgos_multi_easy_get();
 	reset_headers(&attempt->reply);
@@ -394,9 +397,9 @@ pgos_attempt_begin(PgosHttpAttempt *attempt, void *private)
 	attempt->began = attempt->progress_at = pgos_http_now();
 	code = pgos_multi_add(attempt->easy);
 	if (code != CURLM_OK)
-		ereport(ERROR,
-				(errcode(code == CURLM_OUT_OF_MEMORY ? ERRCODE_OUT_OF_MEMORY : ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not start HTTP request: %s", curl_multi_strerror(code))));
+		ereport(ERROR, (errcode(code == CURLM_OUT_OF_MEMORY ? ERRCODE_OUT_OF_MEMORY
+															: ERRCODE_INTERNAL_ERROR),
+						errmsg("could not start HTTP request: %s", curl_multi_strerror(code))));
 	attempt->in_multi = true;
 }
 
@@ -427,7 +430,7 @@ pgos_attempt_clear(PgosHttpAttempt *attempt)
 static PgosHttpFault
 fault_of_code(PgosHttpAttempt *attempt, CURLcode code)
 {
-	curl_off_t	connected = 0;
+	curl_off_t connected = 0;
 
 	switch (code)
 	{
@@ -458,7 +461,7 @@ fault_of_code(PgosHttpAttempt *attempt, CURLcode code)
 		case CURLE_SEND_FAIL_REWIND:
 			return PGOS_HTTP_FAULT_BROKEN;
 		case CURLE_WEIRD_SERVER_REPLY:
-		case CURLE_UNSUPPORTED_PROTOCOL:	/* an answer without a status line */
+		case CURLE_UNSUPPORTED_PROTOCOL: /* an answer without a status line */
 		case CURLE_HTTP_RETURNED_ERROR:
 		case CURLE_BAD_CONTENT_ENCODING:
 			return PGOS_HTTP_FAULT_MALFORMED;
@@ -480,8 +483,8 @@ static void
 set_fault_text(PgosHttpAttempt *attempt, CURLcode code)
 {
 	PgosHttpReply *reply = &attempt->reply;
-	const char *text = attempt->error[0] != '\0' ? attempt->error : curl_easy_strerror(code);
-	long		os_errno = 0;
+	const char	  *text = attempt->error[0] != '\0' ? attempt->error : curl_easy_strerror(code);
+	long		   os_errno = 0;
 
 	if (reply->fault == PGOS_HTTP_FAULT_REFUSED)
 	{
@@ -503,7 +506,7 @@ void
 pgos_attempt_end(PgosHttpAttempt *attempt, CURLcode code)
 {
 	PgosHttpReply *reply = &attempt->reply;
-	long		status = 0;
+	long		   status = 0;
 
 	(void) curl_easy_getinfo(attempt->easy, CURLINFO_RESPONSE_CODE, &status);
 	reply->status = (int) status;
@@ -520,7 +523,7 @@ void
 pgos_attempt_abort(PgosHttpAttempt *attempt, PgosHttpFault fault, const char *text)
 {
 	PgosHttpReply *reply = &attempt->reply;
-	long		status = 0;
+	long		   status = 0;
 
 	if (attempt->easy != NULL)
 		(void) curl_easy_getinfo(attempt->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -533,9 +536,9 @@ pgos_attempt_abort(PgosHttpAttempt *attempt, PgosHttpFault fault, const char *te
 int64
 pgos_attempt_progress(PgosHttpAttempt *attempt)
 {
-	curl_off_t	up = 0;
-	curl_off_t	down = 0;
-	long		header = 0;
+	curl_off_t up = 0;
+	curl_off_t down = 0;
+	long	   header = 0;
 
 	(void) curl_easy_getinfo(attempt->easy, CURLINFO_SIZE_UPLOAD_T, &up);
 	(void) curl_easy_getinfo(attempt->easy, CURLINFO_SIZE_DOWNLOAD_T, &down);

@@ -19,22 +19,22 @@
  */
 typedef struct PgosHttpAttempt
 {
-	CURL	   *easy;			/* NULL when not on the wire */
-	bool		in_multi;
+	CURL			  *easy; /* NULL when not on the wire */
+	bool			   in_multi;
 	struct curl_slist *headers; /* malloc'd by libcurl */
-	PgosHttpRequest request;
-	PgosHttpReply reply;		/* reply.body is malloc'd */
-	char		error[CURL_ERROR_SIZE]; /* libcurl writes its reason here */
-	size_t		body_sent;		/* read position in request.body */
-	size_t		body_size;		/* allocated for reply.body */
-	bool		overflow;		/* the body was larger than allowed */
-	bool		no_memory;
-	bool		body_began;	/* to_dest was decided */
-	bool		to_dest;
+	PgosHttpRequest	   request;
+	PgosHttpReply	   reply;				   /* reply.body is malloc'd */
+	char			   error[CURL_ERROR_SIZE]; /* libcurl writes its reason here */
+	size_t			   body_sent;			   /* read position in request.body */
+	size_t			   body_size;			   /* allocated for reply.body */
+	bool			   overflow;			   /* the body was larger than allowed */
+	bool			   no_memory;
+	bool			   body_began; /* to_dest was decided */
+	bool			   to_dest;
 
-	int64		began;			/* pgos_http_now() */
-	int64		progress_at;	/* when progress_bytes changed last */
-	int64		progress_bytes;
+	int64 began;	   /* pgos_http_now() */
+	int64 progress_at; /* when progress_bytes changed last */
+	int64 progress_bytes;
 } PgosHttpAttempt;
 
 /* Milliseconds of a clock that never steps. */
@@ -61,7 +61,7 @@ extern CURL *pgos_multi_easy_get(void);
  * Gives it back (connections stay).  reuse: its transfer ended well; one that was broken off keeps buffers that
  * cannot be resized.  Never raises.
  */
-extern void pgos_multi_easy_put(CURL *easy, bool reuse);
+extern void		 pgos_multi_easy_put(CURL *easy, bool reuse);
 extern CURLMcode pgos_multi_add(CURL *easy);
 /* Never raises, does not block. */
 extern void pgos_multi_remove(CURL *easy);
@@ -72,6 +72,6 @@ extern CURL *pgos_multi_finished(CURLcode *code);
 /* When libcurl wants to be called next, in pgos_http_now() terms; -1: when a socket says so. */
 extern int64 pgos_multi_due(void);
 /* Readable when a socket of libcurl's is ready. */
-extern int	pgos_multi_fd(void);
+extern int pgos_multi_fd(void);
 
 #endif

@@ -26,18 +26,18 @@
 #include "storage/fd.h"
 
 /* Idle easy handles kept; each holds up to one transfer buffer. */
-#define POOL_SIZE			16
+#define POOL_SIZE 16
 /* Idle and busy connections kept in all. */
-#define CONNECTIONS_KEPT	128
+#define CONNECTIONS_KEPT 128
 /* Rounds of work without a wait: more is left to the next call, so that interrupts are looked at. */
-#define MAX_ROUNDS			16
-#define EVENTS_PER_ROUND	64
+#define MAX_ROUNDS 16
+#define EVENTS_PER_ROUND 64
 
 static CURLM *multi = NULL;
-static int	epoll_fd = -1;
-static int64 timer_due = -1;	/* pgos_http_now() terms; -1: none */
-static CURL *pool[POOL_SIZE];
-static int	pool_used = 0;
+static int	  epoll_fd = -1;
+static int64  timer_due = -1; /* pgos_http_now() terms; -1: none */
+static CURL	 *pool[POOL_SIZE];
+static int	  pool_used = 0;
 
 int64
 pgos_http_now(void)
@@ -51,7 +51,7 @@ pgos_http_now(void)
 static void
 block_signals(sigset_t *saved)
 {
-	sigset_t	all;
+	sigset_t all;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, saved);
@@ -71,7 +71,7 @@ static int
 socket_callback(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_data)
 {
 	struct epoll_event event = {0};
-	int			op = socket_data != NULL ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	int				   op = socket_data != NULL ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
 	if (what == CURL_POLL_REMOVE)
 	{
@@ -129,8 +129,8 @@ ensure_multi(void)
 		if (epoll_fd < 0)
 		{
 			ReleaseExternalFD();
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_RESOURCES), errmsg("could not create epoll descriptor: %m")));
+			ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+							errmsg("could not create epoll descriptor: %m")));
 		}
 	}
 
@@ -157,14 +157,15 @@ ensure_multi(void)
 CURL *
 pgos_multi_easy_get(void)
 {
-	CURL	   *easy;
+	CURL *easy;
 
 	ensure_multi();
 	if (pool_used > 0)
 		return pool[--pool_used];
 	easy = curl_easy_init();
 	if (easy == NULL)
-		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("could not create a libcurl handle")));
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("could not create a libcurl handle")));
 	return easy;
 }
 
@@ -178,7 +179,7 @@ pgos_multi_easy_put(CURL *easy, bool reuse)
 	}
 	else
 	{
-		sigset_t	saved;
+		sigset_t saved;
 
 		block_signals(&saved);
 		curl_easy_cleanup(easy);
@@ -189,8 +190,8 @@ pgos_multi_easy_put(CURL *easy, bool reuse)
 CURLMcode
 pgos_multi_add(CURL *easy)
 {
-	CURLMcode	code;
-	sigset_t	saved;
+	CURLMcode code;
+	sigset_t  saved;
 
 	block_signals(&saved);
 	code = curl_multi_add_handle(multi, easy);
@@ -201,7 +202,7 @@ pgos_multi_add(CURL *easy)
 void
 pgos_multi_remove(CURL *easy)
 {
-	sigset_t	saved;
+	sigset_t saved;
 
 	block_signals(&saved);
 	(void) curl_multi_remove_handle(multi, easy);
@@ -211,8 +212,8 @@ pgos_multi_remove(CURL *easy)
 void
 pgos_multi_pump(void)
 {
-	sigset_t	saved;
-	int			running;
+	sigset_t saved;
+	int		 running;
 
 	if (multi == NULL)
 		return;
@@ -221,13 +222,13 @@ pgos_multi_pump(void)
 	for (int round = 0; round < MAX_ROUNDS; round++)
 	{
 		struct epoll_event events[EVENTS_PER_ROUND];
-		bool		worked = false;
-		int			n;
+		bool			   worked = false;
+		int				   n;
 
 		n = epoll_wait(epoll_fd, events, EVENTS_PER_ROUND, 0);
 		for (int i = 0; i < n; i++)
 		{
-			int			mask = 0;
+			int mask = 0;
 
 			if (events[i].events & (EPOLLIN | EPOLLHUP))
 				mask |= CURL_CSELECT_IN;
@@ -253,8 +254,8 @@ pgos_multi_pump(void)
 CURL *
 pgos_multi_finished(CURLcode *code)
 {
-	CURLMsg    *message;
-	int			left;
+	CURLMsg *message;
+	int		 left;
 
 	if (multi == NULL)
 		return NULL;

@@ -18,13 +18,13 @@
 typedef struct PgosEnqueued
 {
 	struct PgosEnqueued *next;
-	int64		job_id;
-	Oid			role;
-	SubTransactionId subid;
+	int64				 job_id;
+	Oid					 role;
+	SubTransactionId	 subid;
 } PgosEnqueued;
 
 static PgosEnqueued *pgos_enqueued = NULL;
-static bool pgos_enqueue_registered = false;
+static bool			 pgos_enqueue_registered = false;
 
 static void
 pgos_enqueue_xact_callback(XactEvent event, void *arg)
@@ -34,8 +34,8 @@ pgos_enqueue_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 			while (pgos_enqueued != NULL)
 			{
-				Oid			role = pgos_enqueued->role;
-				uint32		jobs = 0;
+				Oid	   role = pgos_enqueued->role;
+				uint32 jobs = 0;
 
 				/* a thousand jobs of one role are one visit to the queue */
 				while (pgos_enqueued != NULL && pgos_enqueued->role == role)
@@ -51,9 +51,11 @@ pgos_enqueue_xact_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_PRE_PREPARE:
 			if (pgos_enqueued != NULL)
-				ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-								errmsg("cannot PREPARE a transaction that has enqueued a job of pgobjstore"),
-								errhint("Enqueue the job in a transaction that ends with COMMIT.")));
+				ereport(
+					ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot PREPARE a transaction that has enqueued a job of pgobjstore"),
+					 errhint("Enqueue the job in a transaction that ends with COMMIT.")));
 			break;
 		default:
 			break;

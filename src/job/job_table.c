@@ -37,8 +37,8 @@ pgos_job_begin_bookkeeping(void)
 bool
 pgos_job_tables_exist(void)
 {
-	Oid			schema;
-	Oid			owner;
+	Oid schema;
+	Oid owner;
 
 	return pgos_extension_lookup(&schema, &owner);
 }
@@ -74,7 +74,7 @@ pgos_table_leave(PgosTableState *state)
 static char *
 pgos_statement_text(const char *sql, Oid schema)
 {
-	const char *name = quote_identifier(get_namespace_name(schema));
+	const char	  *name = quote_identifier(get_namespace_name(schema));
 	StringInfoData buf;
 
 	initStringInfo(&buf);
@@ -92,15 +92,15 @@ pgos_statement_text(const char *sql, Oid schema)
 }
 
 int
-pgos_table_execute(PgosTableState *state, PgosStatement *statement, Datum *values, const char *nulls,
-				   int expected)
+pgos_table_execute(PgosTableState *state, PgosStatement *statement, Datum *values,
+				   const char *nulls, int expected)
 {
-	int			rc;
+	int rc;
 
 	if (statement->plan == NULL || statement->schema != state->schema)
 	{
-		SPIPlanPtr	plan = SPI_prepare(pgos_statement_text(statement->sql, state->schema),
-									   statement->nargs, statement->types);
+		SPIPlanPtr plan = SPI_prepare(pgos_statement_text(statement->sql, state->schema),
+									  statement->nargs, statement->types);
 
 		if (plan == NULL || SPI_keepplan(plan) != 0)
 			elog(ERROR, "could not prepare a statement on the job tables: %s",
@@ -128,9 +128,9 @@ int64
 pgos_job_next_id(void)
 {
 	static PgosStatement statement = {"SELECT nextval('%s.objstore_job_id_seq')", 0, {0}};
-	PgosTableState state;
-	bool		isnull;
-	int64		id;
+	PgosTableState		 state;
+	bool				 isnull;
+	int64				 id;
 
 	pgos_table_enter(&state);
 	(void) pgos_table_execute(&state, &statement, NULL, NULL, SPI_OK_SELECT);
@@ -143,15 +143,16 @@ void
 pgos_job_insert(const PgosJob *job)
 {
 	static PgosStatement statement = {
-		"INSERT INTO %s.objstore_job (job_id, kind, relation, relid, server, serverid, path, owner, "
+		"INSERT INTO %s.objstore_job (job_id, kind, relation, relid, server, serverid, path, "
+		"owner, "
 		"enqueued_at, spec) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
 		10,
 		{INT8OID, TEXTOID, TEXTOID, OIDOID, NAMEOID, OIDOID, TEXTOID, OIDOID, TIMESTAMPTZOID,
 		 JSONBOID}};
 	PgosTableState state;
-	Datum		values[10];
-	char		nulls[10];
-	NameData	server;
+	Datum		   values[10];
+	char		   nulls[10];
+	NameData	   server;
 
 	memset(nulls, ' ', sizeof(nulls));
 	namestrcpy(&server, job->server);
@@ -174,24 +175,25 @@ pgos_job_insert(const PgosJob *job)
 static char *
 pgos_row_text(int attno, MemoryContext context)
 {
-	bool		isnull;
-	Datum		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, attno, &isnull);
+	bool  isnull;
+	Datum value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, attno, &isnull);
 
 	return isnull ? NULL : MemoryContextStrdup(context, TextDatumGetCString(value));
 }
 
-#define PGOS_JOB_COLUMNS \
-	"job_id, kind, relation, relid, server::text, serverid, path, owner, enqueued_at, attempts, spec"
+#define PGOS_JOB_COLUMNS                                                                          \
+	"job_id, kind, relation, relid, server::text, serverid, path, owner, enqueued_at, attempts, " \
+	"spec"
 
 /* The first row of the result, which has PGOS_JOB_COLUMNS. */
 static void
 pgos_job_from_row(MemoryContext context, PgosJob *job)
 {
-	HeapTuple	tuple = SPI_tuptable->vals[0];
-	TupleDesc	desc = SPI_tuptable->tupdesc;
-	bool		isnull;
+	HeapTuple	  tuple = SPI_tuptable->vals[0];
+	TupleDesc	  desc = SPI_tuptable->tupdesc;
+	bool		  isnull;
 	MemoryContext old;
-	Jsonb	   *spec;
+	Jsonb		 *spec;
 
 	memset(job, 0, sizeof(PgosJob));
 	job->job_id = DatumGetInt64(SPI_getbinval(tuple, desc, 1, &isnull));
@@ -222,8 +224,8 @@ pgos_job_claim(Oid owner, MemoryContext context, PgosJob *job)
 		1,
 		{OIDOID}};
 	PgosTableState state;
-	Datum		values[1] = {ObjectIdGetDatum(owner)};
-	bool		found;
+	Datum		   values[1] = {ObjectIdGetDatum(owner)};
+	bool		   found;
 
 	pgos_table_enter(&state);
 	found = pgos_table_execute(&state, &statement, values, NULL, SPI_OK_UPDATE_RETURNING) > 0;
@@ -241,7 +243,7 @@ pgos_job_get(int64 job_id, MemoryContext context, PgosJob *job)
 		1,
 		{INT8OID}};
 	PgosTableState state;
-	Datum		values[1] = {Int64GetDatum(job_id)};
+	Datum		   values[1] = {Int64GetDatum(job_id)};
 
 	pgos_table_enter(&state);
 	if (pgos_table_execute(&state, &statement, values, NULL, SPI_OK_SELECT) != 1)
@@ -255,18 +257,19 @@ static void
 pgos_job_insert_objects(PgosTableState *state, const PgosJob *job, List *objects)
 {
 	static PgosStatement statement = {
-		"INSERT INTO %s.objstore_object (job_id, number, url, bytes, rows, raw_bytes, crc32c, etag, "
+		"INSERT INTO %s.objstore_object (job_id, number, url, bytes, rows, raw_bytes, crc32c, "
+		"etag, "
 		"parts) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
 		9,
 		{INT8OID, INT4OID, TEXTOID, INT8OID, INT8OID, INT8OID, TEXTOID, TEXTOID, INT4OID}};
-	int			number = 0;
-	ListCell   *lc;
+	int		  number = 0;
+	ListCell *lc;
 
 	foreach (lc, objects)
 	{
 		PgosJobObject *object = lfirst(lc);
-		Datum		values[9];
-		char		nulls[9];
+		Datum		   values[9];
+		char		   nulls[9];
 
 		memset(nulls, ' ', sizeof(nulls));
 		values[0] = Int64GetDatum(job->job_id);
@@ -290,7 +293,8 @@ pgos_job_finish(const PgosJob *job, const PgosJobResult *result)
 {
 	static PgosStatement statement = {
 		"UPDATE %s.objstore_job SET state = 'done', finished_at = clock_timestamp(), path = $2, "
-		"rows = $3, raw_bytes = $4, stored_bytes = $5, objects = $6, parts = $7, note = $8, engine = $9, "
+		"rows = $3, raw_bytes = $4, stored_bytes = $5, objects = $6, parts = $7, note = $8, engine "
+		"= $9, "
 		"rejects = $10, relid = CASE WHEN $11 = 0 THEN relid ELSE $11 END, "
 		"sqlstate = NULL, message = NULL, detail = NULL, hint = NULL, request_id = NULL "
 		"WHERE job_id = $1",
@@ -298,8 +302,8 @@ pgos_job_finish(const PgosJob *job, const PgosJobResult *result)
 		{INT8OID, TEXTOID, INT8OID, INT8OID, INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, INT8OID,
 		 OIDOID}};
 	PgosTableState state;
-	Datum		values[11];
-	char		nulls[11];
+	Datum		   values[11];
+	char		   nulls[11];
 
 	memset(nulls, ' ', sizeof(nulls));
 	values[0] = Int64GetDatum(job->job_id);
@@ -331,9 +335,9 @@ pgos_job_fail(const PgosJob *job, bool cancelled, const ErrorData *error, const 
 		7,
 		{INT8OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}};
 	PgosTableState state;
-	Datum		values[7];
-	char		nulls[7];
-	char	   *detail = error->detail;
+	Datum		   values[7];
+	char		   nulls[7];
+	char		  *detail = error->detail;
 
 	/* where in the data it happened is in COPY's context line */
 	if (error->context != NULL)
@@ -361,8 +365,8 @@ pgos_job_cancel_waiting(int64 job_id)
 		1,
 		{INT8OID}};
 	PgosTableState state;
-	Datum		values[1] = {Int64GetDatum(job_id)};
-	bool		cancelled;
+	Datum		   values[1] = {Int64GetDatum(job_id)};
+	bool		   cancelled;
 
 	pgos_table_enter(&state);
 	cancelled = pgos_table_execute(&state, &statement, values, NULL, SPI_OK_UPDATE) > 0;
@@ -376,18 +380,18 @@ pgos_job_look(int64 job_id, Oid *owner, char **state_name)
 	static PgosStatement statement = {
 		"SELECT owner, state FROM %s.objstore_job WHERE job_id = $1", 1, {INT8OID}};
 	PgosTableState state;
-	Datum		values[1] = {Int64GetDatum(job_id)};
-	MemoryContext context = CurrentMemoryContext;
-	Snapshot	snapshot;
-	bool		isnull;
-	bool		found;
+	Datum		   values[1] = {Int64GetDatum(job_id)};
+	MemoryContext  context = CurrentMemoryContext;
+	Snapshot	   snapshot;
+	bool		   isnull;
+	bool		   found;
 
 	pgos_table_enter(&state);
 	if (statement.plan == NULL || statement.schema != state.schema)
 		(void) pgos_table_execute(&state, &statement, values, NULL, SPI_OK_SELECT);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	if (SPI_execute_snapshot(statement.plan, values, NULL, snapshot, InvalidSnapshot, true, false, 0) !=
-		SPI_OK_SELECT)
+	if (SPI_execute_snapshot(statement.plan, values, NULL, snapshot, InvalidSnapshot, true, false,
+							 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read the job tables");
 	UnregisterSnapshot(snapshot);
 	found = SPI_processed > 0;
@@ -402,8 +406,14 @@ pgos_job_look(int64 job_id, Oid *owner, char **state_name)
 }
 
 void
-pgos_job_requeue_orphans(bool (*is_running) (int64 job_id))
+pgos_job_requeue_orphans(bool (*is_running)(int64 job_id))
 {
+	static PgosStatement abandoned = {
+		"UPDATE %s.objstore_job SET state = 'failed', finished_at = clock_timestamp(), "
+		"sqlstate = '42704', message = 'the role of the job was dropped' "
+		"WHERE state = 'queued' AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = owner)",
+		0,
+		{0}};
 	static PgosStatement list = {
 		"SELECT job_id FROM %s.objstore_job WHERE state = 'running' FOR UPDATE", 0, {0}};
 	static PgosStatement requeue = {
@@ -411,7 +421,7 @@ pgos_job_requeue_orphans(bool (*is_running) (int64 job_id))
 		1,
 		{INT8OID}};
 	PgosTableState state;
-	int			count;
+	int			   count;
 	SPITupleTable *table;
 
 	pgos_table_enter(&state);
@@ -419,17 +429,19 @@ pgos_job_requeue_orphans(bool (*is_running) (int64 job_id))
 	table = SPI_tuptable;
 	for (int i = 0; i < count; i++)
 	{
-		bool		isnull;
-		Datum		id = SPI_getbinval(table->vals[i], table->tupdesc, 1, &isnull);
+		bool  isnull;
+		Datum id = SPI_getbinval(table->vals[i], table->tupdesc, 1, &isnull);
 
 		if (!is_running(DatumGetInt64(id)))
 			(void) pgos_table_execute(&state, &requeue, &id, NULL, SPI_OK_UPDATE);
 	}
+	/* nobody can run these any more */
+	(void) pgos_table_execute(&state, &abandoned, NULL, NULL, SPI_OK_UPDATE);
 	pgos_table_leave(&state);
 }
 
 void
-pgos_job_each_waiting(void (*callback) (Oid owner, int64 jobs))
+pgos_job_each_waiting(void (*callback)(Oid owner, int64 jobs))
 {
 	static PgosStatement statement = {
 		"SELECT owner, count(*) FROM %s.objstore_job WHERE state = 'queued' GROUP BY owner "
@@ -437,14 +449,14 @@ pgos_job_each_waiting(void (*callback) (Oid owner, int64 jobs))
 		0,
 		{0}};
 	PgosTableState state;
-	int			count;
+	int			   count;
 
 	pgos_table_enter(&state);
 	count = pgos_table_execute(&state, &statement, NULL, NULL, SPI_OK_SELECT);
 	for (int i = 0; i < count; i++)
 	{
-		HeapTuple	tuple = SPI_tuptable->vals[i];
-		bool		isnull;
+		HeapTuple tuple = SPI_tuptable->vals[i];
+		bool	  isnull;
 
 		callback(DatumGetObjectId(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &isnull)),
 				 DatumGetInt64(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &isnull)));
@@ -455,13 +467,13 @@ pgos_job_each_waiting(void (*callback) (Oid owner, int64 jobs))
 Datum
 pgos_job_view_row(int64 job_id, Oid function_oid)
 {
-	Oid			schema = get_func_namespace(function_oid);
-	Oid			types[1] = {INT8OID};
-	Datum		values[1] = {Int64GetDatum(job_id)};
-	SPIPlanPtr	plan;
-	Snapshot	snapshot;
-	Datum		row;
-	bool		isnull;
+	Oid			  schema = get_func_namespace(function_oid);
+	Oid			  types[1] = {INT8OID};
+	Datum		  values[1] = {Int64GetDatum(job_id)};
+	SPIPlanPtr	  plan;
+	Snapshot	  snapshot;
+	Datum		  row;
+	bool		  isnull;
 	MemoryContext context = CurrentMemoryContext;
 
 	SPI_connect();

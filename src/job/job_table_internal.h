@@ -20,16 +20,16 @@ typedef struct PgosStatement
 	int			nargs;
 	Oid			types[PGOS_MAX_ARGS];
 	SPIPlanPtr	plan;
-	Oid			schema;			/* that the plan was made for */
+	Oid			schema; /* that the plan was made for */
 } PgosStatement;
 
 typedef struct PgosTableState
 {
-	Oid			schema;
-	Oid			owner;
-	Oid			saved_user;
-	int			saved_context;
-	int			guc_level;
+	Oid schema;
+	Oid owner;
+	Oid saved_user;
+	int saved_context;
+	int guc_level;
 } PgosTableState;
 
 /* Becomes the extension's owner until pgos_table_leave(); an error in between is undone by the abort. */
@@ -37,8 +37,8 @@ extern void pgos_table_enter(PgosTableState *state);
 extern void pgos_table_leave(PgosTableState *state);
 
 /* expected: what SPI must answer.  Returns the number of rows. */
-extern int	pgos_table_execute(PgosTableState *state, PgosStatement *statement, Datum *values,
-							   const char *nulls, int expected);
+extern int pgos_table_execute(PgosTableState *state, PgosStatement *statement, Datum *values,
+							  const char *nulls, int expected);
 
 /* A text argument; *null: 'n' or ' '. */
 extern Datum pgos_text_or_null(const char *text, char *null);

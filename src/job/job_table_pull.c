@@ -16,19 +16,20 @@ void
 pgos_job_insert_rejects(const PgosJob *job, List *rejects)
 {
 	static PgosStatement statement = {
-		"INSERT INTO %s.objstore_reject (job_id, number, url, line, column_name, sqlstate, message, "
+		"INSERT INTO %s.objstore_reject (job_id, number, url, line, column_name, sqlstate, "
+		"message, "
 		"detail, raw_line) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
 		9,
 		{INT8OID, INT8OID, TEXTOID, INT8OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}};
 	PgosTableState state;
-	ListCell   *lc;
+	ListCell	  *lc;
 
 	pgos_table_enter(&state);
 	foreach (lc, rejects)
 	{
 		PgosRejectRow *row = lfirst(lc);
-		Datum		values[9];
-		char		nulls[9];
+		Datum		   values[9];
+		char		   nulls[9];
 
 		memset(nulls, ' ', sizeof(nulls));
 		values[0] = Int64GetDatum(job->job_id);
@@ -49,23 +50,25 @@ List *
 pgos_job_not_loaded(Oid relid, List *objects)
 {
 	static PgosStatement statement = {
-		"SELECT n.position FROM ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY AS n(url, etag, position) "
-		"WHERE NOT EXISTS (SELECT FROM %s.objstore_object o JOIN %s.objstore_job j ON j.job_id = o.job_id "
+		"SELECT n.position FROM ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY AS n(url, etag, "
+		"position) "
+		"WHERE NOT EXISTS (SELECT FROM %s.objstore_object o JOIN %s.objstore_job j ON j.job_id = "
+		"o.job_id "
 		"WHERE o.url = n.url AND o.etag = n.etag AND j.relid = $1 AND j.kind = 'pull' "
 		"AND j.state = 'done') ORDER BY n.position",
 		3,
 		{OIDOID, TEXTARRAYOID, TEXTARRAYOID}};
 	PgosTableState state;
-	MemoryContext context = CurrentMemoryContext;
-	MemoryContext old;
-	int			size = list_length(objects);
-	Datum	   *urls = palloc(Max(size, 1) * sizeof(Datum));
-	Datum	   *etags = palloc(Max(size, 1) * sizeof(Datum));
-	Datum		values[3];
-	List	   *result = NIL;
-	int			count;
-	int			i = 0;
-	ListCell   *lc;
+	MemoryContext  context = CurrentMemoryContext;
+	MemoryContext  old;
+	int			   size = list_length(objects);
+	Datum		  *urls = palloc(Max(size, 1) * sizeof(Datum));
+	Datum		  *etags = palloc(Max(size, 1) * sizeof(Datum));
+	Datum		   values[3];
+	List		  *result = NIL;
+	int			   count;
+	int			   i = 0;
+	ListCell	  *lc;
 
 	foreach (lc, objects)
 	{
@@ -82,9 +85,9 @@ pgos_job_not_loaded(Oid relid, List *objects)
 	old = MemoryContextSwitchTo(context);
 	for (i = 0; i < count; i++)
 	{
-		bool		isnull;
-		int64		position = DatumGetInt64(
-			SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
+		bool  isnull;
+		int64 position =
+			DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
 
 		result = lappend(result, list_nth(objects, (int) position - 1));
 	}

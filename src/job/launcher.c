@@ -40,7 +40,7 @@
 
 /* Handles of the workers that this launcher has registered, by slot. */
 static BackgroundWorkerHandle **pgos_handles = NULL;
-static MemoryContext pgos_launcher_context = NULL;
+static MemoryContext			pgos_launcher_context = NULL;
 
 static void
 pgos_launcher_exit(int code, Datum arg)
@@ -56,10 +56,11 @@ pgos_launcher_reap(void)
 {
 	for (int i = 0; i < pgos_shared->slot_count; i++)
 	{
-		PgosSlot   *slot = &pgos_shared->slots[i];
-		pid_t		pid;
+		PgosSlot *slot = &pgos_shared->slots[i];
+		pid_t	  pid;
 
-		if (pgos_handles[i] == NULL || GetBackgroundWorkerPid(pgos_handles[i], &pid) != BGWH_STOPPED)
+		if (pgos_handles[i] == NULL ||
+			GetBackgroundWorkerPid(pgos_handles[i], &pid) != BGWH_STOPPED)
 			continue;
 		pfree(pgos_handles[i]);
 		pgos_handles[i] = NULL;
@@ -78,8 +79,8 @@ static bool
 pgos_launcher_start(Oid database, Oid role)
 {
 	BackgroundWorker worker = {0};
-	PgosSlot   *slot = NULL;
-	int			index;
+	PgosSlot		*slot = NULL;
+	int				 index;
 
 	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 	for (index = 0; index < pgos_shared->slot_count; index++)
@@ -116,10 +117,11 @@ pgos_launcher_start(Oid database, Oid role)
 	strlcpy(worker.bgw_library_name, "pgobjstore", sizeof(worker.bgw_library_name));
 	strlcpy(worker.bgw_function_name, "pgos_worker_main", sizeof(worker.bgw_function_name));
 	strlcpy(worker.bgw_type, "pgobjstore worker", BGW_MAXLEN);
-	snprintf(worker.bgw_name, BGW_MAXLEN, "pgobjstore worker for database %u role %u", database, role);
+	snprintf(worker.bgw_name, BGW_MAXLEN, "pgobjstore worker for database %u role %u", database,
+			 role);
 	{
 		MemoryContext old = MemoryContextSwitchTo(pgos_launcher_context);
-		bool		registered = RegisterDynamicBackgroundWorker(&worker, &pgos_handles[index]);
+		bool		  registered = RegisterDynamicBackgroundWorker(&worker, &pgos_handles[index]);
 
 		MemoryContextSwitchTo(old);
 		if (registered)
@@ -136,10 +138,10 @@ pgos_launcher_start(Oid database, Oid role)
 static List *
 pgos_launcher_databases(void)
 {
-	List	   *databases = NIL;
-	Relation	rel;
+	List		 *databases = NIL;
+	Relation	  rel;
 	TableScanDesc scan;
-	HeapTuple	tuple;
+	HeapTuple	  tuple;
 	MemoryContext context = CurrentMemoryContext;
 
 	StartTransactionCommand();
@@ -149,7 +151,7 @@ pgos_launcher_databases(void)
 	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
 	{
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
-		MemoryContext old;
+		MemoryContext	 old;
 
 		/* a database that is being dropped has a connection limit of -2 */
 		if (!form->datallowconn || form->datconnlimit == -2)
@@ -169,11 +171,11 @@ pgos_launcher_databases(void)
 static bool
 pgos_launcher_lane_exists(Oid database, Oid role)
 {
-	bool		exists;
+	bool exists;
 
 	StartTransactionCommand();
 	exists = SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database)) &&
-		SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role));
+			 SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role));
 	CommitTransactionCommand();
 	return exists;
 }
@@ -183,7 +185,8 @@ pgos_launcher_wait(long timeout_ms)
 {
 	static uint32 wait_event = 0;
 
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (timeout_ms >= 0 ? WL_TIMEOUT : 0),
+	(void) WaitLatch(MyLatch,
+					 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (timeout_ms >= 0 ? WL_TIMEOUT : 0),
 					 timeout_ms, PGOS_COMPAT_WAIT_EVENT(wait_event, "ObjstoreLauncherMain"));
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
@@ -201,12 +204,12 @@ pgos_launcher_wait(long timeout_ms)
 static void
 pgos_launcher_scan(List *databases)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	foreach (lc, databases)
 	{
-		Oid			database = lfirst_oid(lc);
-		bool		running = true;
+		Oid	 database = lfirst_oid(lc);
+		bool running = true;
 
 		/* no room for a worker: other lanes may use up what there is, this can wait */
 		while (!pgos_launcher_start(database, InvalidOid))
@@ -227,7 +230,7 @@ pgos_launcher_scan(List *databases)
 			LWLockAcquire(pgos_shared->lock, LW_SHARED);
 			for (int i = 0; i < pgos_shared->slot_count; i++)
 			{
-				PgosSlot   *slot = &pgos_shared->slots[i];
+				PgosSlot *slot = &pgos_shared->slots[i];
 
 				if (slot->state != PGOS_SLOT_FREE && slot->database == database &&
 					!OidIsValid(slot->role))
@@ -242,12 +245,12 @@ pgos_launcher_scan(List *databases)
 static PgosLane *
 pgos_launcher_next_lane(TimestampTz after, int *after_index, TimestampTz now)
 {
-	PgosLane   *best = NULL;
-	int			best_index = -1;
+	PgosLane *best = NULL;
+	int		  best_index = -1;
 
 	for (int i = 0; i < pgos_shared->lane_count; i++)
 	{
-		PgosLane   *lane = &pgos_shared->lanes[i];
+		PgosLane *lane = &pgos_shared->lanes[i];
 
 		if (!lane->in_use || lane->pending == 0 || lane->retry_at > now)
 			continue;
@@ -271,16 +274,16 @@ pgos_launcher_next_lane(TimestampTz after, int *after_index, TimestampTz now)
 static void
 pgos_launcher_make_room(Oid database, Oid role, bool has_none)
 {
-	PgosSlot   *victim = NULL;
+	PgosSlot *victim = NULL;
 
 	for (int i = 0; i < pgos_shared->slot_count; i++)
 	{
-		PgosSlot   *slot = &pgos_shared->slots[i];
+		PgosSlot *slot = &pgos_shared->slots[i];
 
 		if (slot->state == PGOS_SLOT_FREE || !OidIsValid(slot->role))
 			continue;
 		if (slot->leave)
-			return;				/* room is being made already */
+			return; /* room is being made already */
 		if (slot->database == database && slot->role == role)
 			continue;
 		if (slot->state == PGOS_SLOT_IDLE)
@@ -310,13 +313,13 @@ pgos_launcher_visit_lanes(TimestampTz now, long *again)
 
 	for (;;)
 	{
-		PgosLane   *lane;
-		Oid			database;
-		Oid			role;
-		int			workers = 0;
-		int			available = 0;
-		int			mine = 0;
-		bool		wanted;
+		PgosLane *lane;
+		Oid		  database;
+		Oid		  role;
+		int		  workers = 0;
+		int		  available = 0;
+		int		  mine = 0;
+		bool	  wanted;
 
 		LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 		lane = pgos_launcher_next_lane(after, &after_index, now);
@@ -330,7 +333,7 @@ pgos_launcher_visit_lanes(TimestampTz now, long *again)
 		role = lane->role;
 		for (int i = 0; i < pgos_shared->slot_count; i++)
 		{
-			PgosSlot   *slot = &pgos_shared->slots[i];
+			PgosSlot *slot = &pgos_shared->slots[i];
 
 			if (slot->state == PGOS_SLOT_FREE)
 				continue;
@@ -352,9 +355,11 @@ pgos_launcher_visit_lanes(TimestampTz now, long *again)
 			continue;
 		if (!pgos_launcher_lane_exists(database, role))
 		{
-			/* its jobs stay in their table, if there still is one */
+			/* a scan says so in the rows of a role that was dropped; of a database nothing is left */
 			LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 			lane->in_use = false;
+			pgos_shared->scan_database = database;
+			*again = 0;
 			LWLockRelease(pgos_shared->lock);
 			continue;
 		}
@@ -393,7 +398,7 @@ pgos_launcher_serve(void)
 	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < pgos_shared->lane_count; i++)
 	{
-		PgosLane   *lane = &pgos_shared->lanes[i];
+		PgosLane *lane = &pgos_shared->lanes[i];
 
 		if (!lane->in_use)
 			continue;
@@ -406,7 +411,7 @@ pgos_launcher_serve(void)
 		}
 		else if (lane->retry_at > now)
 		{
-			long		ms = TimestampDifferenceMilliseconds(now, lane->retry_at) + 1;
+			long ms = TimestampDifferenceMilliseconds(now, lane->retry_at) + 1;
 
 			again = again < 0 ? ms : Min(again, ms);
 		}
@@ -443,10 +448,10 @@ pgos_launcher_main(Datum arg)
 
 	for (;;)
 	{
-		List	   *databases = NIL;
-		Oid			scan_database;
-		bool		scan_all;
-		long		again;
+		List *databases = NIL;
+		Oid	  scan_database;
+		bool  scan_all;
+		long  again;
 
 		pgos_launcher_reap();
 		LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
@@ -456,7 +461,7 @@ pgos_launcher_main(Datum arg)
 		if (scan_all)
 		{
 			/* after an overflow, only when there is room for what will be found */
-			bool		room = false;
+			bool room = false;
 
 			for (int i = 0; i < pgos_shared->lane_count && !room; i++)
 				room = !pgos_shared->lanes[i].in_use;
@@ -467,7 +472,8 @@ pgos_launcher_main(Datum arg)
 		LWLockRelease(pgos_shared->lock);
 		if (scan_all)
 			databases = pgos_launcher_databases();
-		else if (OidIsValid(scan_database))
+		else if (OidIsValid(scan_database) &&
+				 list_member_oid(pgos_launcher_databases(), scan_database))
 			databases = list_make1_oid(scan_database);
 		if (databases != NIL)
 		{

@@ -44,7 +44,7 @@ static char *
 pgos_utc_text(TimestampTz when)
 {
 	struct pg_tm tm;
-	fsec_t		fsec;
+	fsec_t		 fsec;
 
 	if (timestamp2tm(when, NULL, &tm, &fsec, NULL, NULL) != 0)
 		ereport(ERROR,
@@ -59,7 +59,7 @@ pgos_manifest_copy_options(const PgosJob *job, const PgosManifestInput *input)
 {
 	StringInfoData out;
 	JsonbIterator *it;
-	JsonbValue	v;
+	JsonbValue	   v;
 
 	initStringInfo(&out);
 	appendStringInfo(&out, "{\"header\": %s, \"encoding\": ",
@@ -73,7 +73,7 @@ pgos_manifest_copy_options(const PgosJob *job, const PgosManifestInput *input)
 		{
 			/* what a reader must know: force_quote is none of it */
 			static const char *const kept[] = {"delimiter", "null", "quote", "escape", NULL};
-			char	   *name = pnstrdup(v.val.string.val, v.val.string.len);
+			char					*name = pnstrdup(v.val.string.val, v.val.string.len);
 
 			(void) JsonbIteratorNext(&it, &v, true);
 			for (int i = 0; kept[i] != NULL; i++)
@@ -118,7 +118,7 @@ pgos_manifest_put_tables(StringInfo out, List *tables, List *objects)
 	foreach (lc, tables)
 	{
 		PgosManifestTable *table = lfirst(lc);
-		int			index = 0;
+		int				   index = 0;
 
 		while (list_nth(objects, index) != table->object)
 			index++;
@@ -170,8 +170,8 @@ pgos_manifest_text(const PgosJob *job, const PgosManifestInput *input, const Pgo
 	foreach (lc, result->objects)
 	{
 		PgosJobObject *object = lfirst(lc);
-		char	   *folder = pgos_text_to_utf8(job->path);
-		char	   *name = object->key + strlen(folder);
+		char		  *folder = pgos_text_to_utf8(job->path);
+		char		  *name = object->key + strlen(folder);
 
 		appendStringInfoString(out, separator);
 		appendStringInfoString(out, "{\"key\": ");
@@ -189,28 +189,30 @@ pgos_manifest_text(const PgosJob *job, const PgosManifestInput *input, const Pgo
 	text = pgos_text_to_utf8(out->data);
 	/* names in a SQL_ASCII database may be anything; JSON may not */
 	if (!pg_verify_mbstr(PG_UTF8, text, strlen(text), true))
-		ereport(ERROR, (errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE),
-						errmsg("the definition of %s is not valid UTF-8, so no manifest can be written",
-							   job->relation),
-						errdetail("The database has the encoding SQL_ASCII and a name, default or "
-								  "comment of the relation holds other bytes."),
-						errhint("Rename what is not ASCII, or push to a path that does not end in "
-								"\"/\": a single object has no manifest.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE),
+				 errmsg("the definition of %s is not valid UTF-8, so no manifest can be written",
+						job->relation),
+				 errdetail("The database has the encoding SQL_ASCII and a name, default or "
+						   "comment of the relation holds other bytes."),
+				 errhint("Rename what is not ASCII, or push to a path that does not end in "
+						 "\"/\": a single object has no manifest.")));
 	appendStringInfoString(utf8, text);
 	return utf8;
 }
 
-static void pgos_manifest_corrupt(PgosStore *store, const char *key, const char *what)
-	pg_attribute_noreturn();
+static void
+pgos_manifest_corrupt(PgosStore *store, const char *key, const char *what) pg_attribute_noreturn();
 
 static void
 pgos_manifest_corrupt(PgosStore *store, const char *key, const char *what)
 {
-	ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-					errmsg("manifest \"%s\" cannot be used", pgos_store_url(store, key)),
-					errdetail("%s", what),
-					errhint("It was damaged, or written by something else. Pull the objects one by one "
-							"with path => '...' into a table that exists.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("manifest \"%s\" cannot be used", pgos_store_url(store, key)),
+			 errdetail("%s", what),
+			 errhint("It was damaged, or written by something else. Pull the objects one by one "
+					 "with path => '...' into a table that exists.")));
 	pg_unreachable();
 }
 
@@ -218,7 +220,7 @@ static int
 pgos_manifest_word(PgosStore *store, const char *key, Jsonb *json, const char *member,
 				   const char *const *list)
 {
-	char	   *word = pgos_json_string(json, member);
+	char *word = pgos_json_string(json, member);
 
 	for (int i = 0; word != NULL && list[i] != NULL; i++)
 	{
@@ -232,15 +234,15 @@ pgos_manifest_word(PgosStore *store, const char *key, Jsonb *json, const char *m
 static int64
 pgos_manifest_number(PgosStore *store, const char *key, Jsonb *json, const char *member)
 {
-	JsonbValue	v;
+	JsonbValue v;
 
 	if (getKeyJsonValueFromContainer(&json->root, member, strlen(member), &v) != NULL &&
 		v.type == jbvNumeric)
 	{
-		char	   *text =
+		char *text =
 			DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(v.val.numeric)));
-		char	   *end;
-		long long	number;
+		char	 *end;
+		long long number;
 
 		errno = 0;
 		number = strtoll(text, &end, 10);
@@ -254,7 +256,7 @@ static Jsonb *
 pgos_manifest_member(PgosStore *store, const char *key, Jsonb *json, const char *member,
 					 JsonbIteratorToken kind)
 {
-	JsonbValue	v;
+	JsonbValue v;
 
 	if (getKeyJsonValueFromContainer(&json->root, member, strlen(member), &v) != NULL &&
 		v.type == jbvBinary &&
@@ -268,10 +270,10 @@ static PgosJobObject *
 pgos_manifest_object(PgosStore *store, const char *key, const char *folder, Jsonb *json)
 {
 	PgosJobObject *object = palloc0(sizeof(PgosJobObject));
-	char	   *name = pgos_json_string(json, "key");
-	char	   *crc = pgos_json_string(json, "crc32c");
-	char	   *etag = pgos_json_string(json, "etag");
-	char	   *end = NULL;
+	char		  *name = pgos_json_string(json, "key");
+	char		  *crc = pgos_json_string(json, "crc32c");
+	char		  *etag = pgos_json_string(json, "etag");
+	char		  *end = NULL;
 
 	if (name == NULL || crc == NULL || strlen(crc) != 8)
 		pgos_manifest_corrupt(store, key, "An object has no key or no checksum.");
@@ -294,10 +296,10 @@ pgos_manifest_object(PgosStore *store, const char *key, const char *folder, Json
 static List *
 pgos_manifest_columns(PgosStore *store, const char *key, Jsonb *json)
 {
-	Jsonb	   *list = pgos_manifest_member(store, key, json, "columns", WJB_BEGIN_ARRAY);
+	Jsonb		  *list = pgos_manifest_member(store, key, json, "columns", WJB_BEGIN_ARRAY);
 	JsonbIterator *it = JsonbIteratorInit(&list->root);
-	List	   *columns = NIL;
-	JsonbValue	v;
+	List		  *columns = NIL;
+	JsonbValue	   v;
 
 	(void) JsonbIteratorNext(&it, &v, false);
 	while (JsonbIteratorNext(&it, &v, true) == WJB_ELEM)
@@ -313,18 +315,17 @@ pgos_manifest_columns(PgosStore *store, const char *key, Jsonb *json)
 static List *
 pgos_manifest_tables(PgosStore *store, const char *key, PgosManifest *manifest)
 {
-	Jsonb	   *list =
-		pgos_manifest_member(store, key, manifest->json, "tables", WJB_BEGIN_ARRAY);
+	Jsonb *list = pgos_manifest_member(store, key, manifest->json, "tables", WJB_BEGIN_ARRAY);
 	JsonbIterator *it = JsonbIteratorInit(&list->root);
-	List	   *tables = NIL;
-	JsonbValue	v;
+	List		  *tables = NIL;
+	JsonbValue	   v;
 
 	(void) JsonbIteratorNext(&it, &v, false);
 	while (JsonbIteratorNext(&it, &v, true) == WJB_ELEM)
 	{
 		PgosManifestTable *table = palloc0(sizeof(PgosManifestTable));
-		Jsonb	   *json;
-		int64		index;
+		Jsonb			  *json;
+		int64			   index;
 
 		if (v.type != jbvBinary || !JsonContainerIsObject(v.val.binary.data))
 			pgos_manifest_corrupt(store, key, "A table is not described.");
@@ -345,37 +346,54 @@ pgos_manifest_tables(PgosStore *store, const char *key, PgosManifest *manifest)
 	return tables;
 }
 
-static void
-pgos_manifest_context(void *arg)
+/* The text as JSON; what is none is a damaged manifest, not the user's bad input. */
+static Jsonb *
+pgos_manifest_parse(PgosStore *store, const char *key, char *text)
 {
-	errcontext("while reading \"%s\"", (char *) arg);
+	MemoryContext context = CurrentMemoryContext;
+	Jsonb *volatile json = NULL;
+
+	PG_TRY();
+	{
+		json = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(text)));
+	}
+	PG_CATCH();
+	{
+		ErrorData *error;
+
+		/* another error takes its place: whatever this one has left is cleared with that */
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
+			error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
+			PG_RE_THROW();
+		FlushErrorState();
+		pgos_manifest_corrupt(
+			store, key,
+			psprintf("It is not JSON: %s.", error->detail ? error->detail : error->message));
+	}
+	PG_END_TRY();
+	return json;
 }
 
 PgosManifest *
 pgos_manifest_read(PgosStore *store, const char *folder)
 {
-	ErrorContextCallback context;
-	char	   *key = psprintf("%s%s", folder, PGOS_MANIFEST_NAME);
-	PgosManifest *manifest;
+	char		  *key = psprintf("%s%s", folder, PGOS_MANIFEST_NAME);
+	PgosManifest  *manifest;
 	PgosObjectInfo info;
-	size_t		len;
-	char	   *text = pgos_store_read(store, key, PGOS_MANIFEST_MAX_BYTES, &len, &info);
-	Jsonb	   *list;
+	size_t		   len;
+	char		  *text = pgos_store_read(store, key, PGOS_MANIFEST_MAX_BYTES, &len, &info);
+	Jsonb		  *list;
 	JsonbIterator *it;
-	JsonbValue	v;
+	JsonbValue	   v;
 
 	if (text == NULL)
 		return NULL;
 	if (strlen(text) != len || !pg_verify_mbstr(PG_UTF8, text, (int) len, true))
 		pgos_manifest_corrupt(store, key, "It is not UTF-8 text.");
 	manifest = palloc0(sizeof(PgosManifest));
-	context.callback = pgos_manifest_context;
-	context.arg = pgos_store_url(store, key);
-	context.previous = error_context_stack;
-	error_context_stack = &context;
-	manifest->json = DatumGetJsonbP(
-		DirectFunctionCall1(jsonb_in, CStringGetDatum(pgos_text_from_utf8(text, len))));
-	error_context_stack = context.previous;
+	manifest->json = pgos_manifest_parse(store, key, pgos_text_from_utf8(text, len));
 	if (!JB_ROOT_IS_OBJECT(manifest->json))
 		pgos_manifest_corrupt(store, key, "It is not a JSON object.");
 	if (pgos_manifest_number(store, key, manifest->json, "pgobjstore") > PGOS_MANIFEST_VERSION)
@@ -383,8 +401,8 @@ pgos_manifest_read(PgosStore *store, const char *folder)
 						errmsg("manifest \"%s\" was written by a newer version of pgobjstore",
 							   pgos_store_url(store, key)),
 						errhint("Update the extension on this server.")));
-	manifest->format = (PgosFormat) pgos_manifest_word(store, key, manifest->json, "format",
-													   pgos_format_names);
+	manifest->format =
+		(PgosFormat) pgos_manifest_word(store, key, manifest->json, "format", pgos_format_names);
 	manifest->compression = (PgosCompression) pgos_manifest_word(
 		store, key, manifest->json, "compression", pgos_compression_names);
 	manifest->copy_options =
@@ -419,7 +437,7 @@ pgos_manifest_read(PgosStore *store, const char *folder)
 static bool
 pgos_manifest_collect_folder(const char *key, const PgosObjectInfo *info, void *arg)
 {
-	List	  **folders = arg;
+	List **folders = arg;
 
 	if (key[strlen(key) - 1] == '/')
 		*folders = lappend(*folders, pstrdup(key));
@@ -461,7 +479,7 @@ pgos_manifest_compare_folders(const ListCell *a, const ListCell *b)
 PgosManifest *
 pgos_manifest_read_newest(PgosStore *store, const char *prefix, char **folder)
 {
-	List	   *folders = NIL;
+	List		 *folders = NIL;
 	PgosManifest *manifest = NULL;
 
 	pgos_store_list(store, prefix, '/', pgos_manifest_collect_folder, &folders);
@@ -478,14 +496,15 @@ pgos_manifest_read_newest(PgosStore *store, const char *prefix, char **folder)
 bool
 pgos_manifest_is_of_job(PgosManifest *manifest, const PgosJob *job)
 {
-	char	   *system = pgos_json_string(manifest->json, "system_identifier");
-	char	   *enqueued = pgos_json_string(manifest->json, "enqueued_at");
-	JsonbValue	v;
-	Datum		id = DirectFunctionCall1(int8_numeric, Int64GetDatum(job->job_id));
+	char	  *system = pgos_json_string(manifest->json, "system_identifier");
+	char	  *enqueued = pgos_json_string(manifest->json, "enqueued_at");
+	JsonbValue v;
+	Datum	   id = DirectFunctionCall1(int8_numeric, Int64GetDatum(job->job_id));
 
 	return system != NULL && strcmp(system, psprintf(UINT64_FORMAT, GetSystemIdentifier())) == 0 &&
-		enqueued != NULL && strcmp(enqueued, pgos_utc_text(job->enqueued_at)) == 0 &&
-		getKeyJsonValueFromContainer(&manifest->json->root, "job_id", strlen("job_id"), &v) != NULL &&
-		v.type == jbvNumeric &&
-		DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(v.val.numeric), id));
+		   enqueued != NULL && strcmp(enqueued, pgos_utc_text(job->enqueued_at)) == 0 &&
+		   getKeyJsonValueFromContainer(&manifest->json->root, "job_id", strlen("job_id"), &v) !=
+			   NULL &&
+		   v.type == jbvNumeric &&
+		   DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(v.val.numeric), id));
 }

@@ -16,44 +16,44 @@
 /* A relation of a dataset of many. */
 typedef struct PgosManifestTable
 {
-	char	   *definition;		/* writing: JSON text (copy/ddl.h), server's encoding */
-	Jsonb	   *relation;		/* reading: the same */
-	List	   *columns;		/* of the rows, names (char *) */
-	PgosJobObject *object;		/* that holds its rows */
-	bool		packed;			/* with those of others */
-	int64		offset;			/* of its rows in the object, and how many stored bytes they are */
-	int64		bytes;
-	int64		rows;
+	char		  *definition; /* writing: JSON text (copy/ddl.h), server's encoding */
+	Jsonb		  *relation;   /* reading: the same */
+	List		  *columns;	   /* of the rows, names (char *) */
+	PgosJobObject *object;	   /* that holds its rows */
+	bool		   packed;	   /* with those of others */
+	int64		   offset;	   /* of its rows in the object, and how many stored bytes they are */
+	int64		   bytes;
+	int64		   rows;
 } PgosManifestTable;
 
 /* What goes into a manifest besides the job itself. */
 typedef struct PgosManifestInput
 {
 	const char *database;
-	const char *relation;		/* JSON text of the definition (copy/ddl.h), server's encoding */
-	List	   *columns;		/* of the rows, names (char *) */
-	List	   *tables;			/* of PgosManifestTable, instead of relation and columns */
-	List	   *copy_options;	/* as given to COPY */
-	XLogRecPtr	lsn;			/* of the snapshot */
+	const char *relation;	  /* JSON text of the definition (copy/ddl.h), server's encoding */
+	List	   *columns;	  /* of the rows, names (char *) */
+	List	   *tables;		  /* of PgosManifestTable, instead of relation and columns */
+	List	   *copy_options; /* as given to COPY */
+	XLogRecPtr	lsn;		  /* of the snapshot */
 	TimestampTz started_at;
 } PgosManifestInput;
 
 /* The JSON text in UTF-8.  result: with its objects; their keys become relative to the folder job->path. */
-extern StringInfo pgos_manifest_text(const PgosJob *job, const PgosManifestInput *input,
-									 const PgosJobResult *result);
+extern StringInfo
+pgos_manifest_text(const PgosJob *job, const PgosManifestInput *input, const PgosJobResult *result);
 
 typedef struct PgosManifest
 {
-	Jsonb	   *json;			/* the whole */
-	Jsonb	   *relation;		/* member "relation"; NULL: a dataset of tables */
-	List	   *tables;			/* of PgosManifestTable */
-	PgosFormat	format;
+	Jsonb		   *json;	  /* the whole */
+	Jsonb		   *relation; /* member "relation"; NULL: a dataset of tables */
+	List		   *tables;	  /* of PgosManifestTable */
+	PgosFormat		format;
 	PgosCompression compression;
-	Jsonb	   *copy_options;	/* as the job's options, to read it back */
-	List	   *columns;		/* names (char *) of the columns in the rows */
-	int64		rows;
-	int64		bytes;			/* of all objects */
-	List	   *objects;		/* of PgosJobObject, keys absolute in the store */
+	Jsonb		   *copy_options; /* as the job's options, to read it back */
+	List		   *columns;	  /* names (char *) of the columns in the rows */
+	int64			rows;
+	int64			bytes;	 /* of all objects */
+	List		   *objects; /* of PgosJobObject, keys absolute in the store */
 } PgosManifest;
 
 /*

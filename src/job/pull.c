@@ -27,13 +27,13 @@
 #include "utils/snapmgr.h"
 
 /* Of advisory locks that SQL does not use: pulls with skip_loaded into one relation. */
-#define PGOS_LOCK_CLASS_LOADED	8
+#define PGOS_LOCK_CLASS_LOADED 8
 
 /* The relation, if it exists by now. */
 static Oid
 pgos_pull_relid(PgosPull *pull)
 {
-	Oid			nspid;
+	Oid nspid;
 
 	if (OidIsValid(pull->job->relid))
 		return pull->job->relid;
@@ -53,10 +53,10 @@ pgos_pull_relid(PgosPull *pull)
 static void
 pgos_pull_skip_loaded(PgosPull *pull)
 {
-	Oid			relid = pgos_pull_relid(pull);
-	int			before = list_length(pull->objects);
-	LOCKTAG		tag;
-	ListCell   *lc;
+	Oid		  relid = pgos_pull_relid(pull);
+	int		  before = list_length(pull->objects);
+	LOCKTAG	  tag;
+	ListCell *lc;
 
 	if (!OidIsValid(relid))
 		return;
@@ -85,10 +85,10 @@ pgos_pull_skip_loaded(PgosPull *pull)
 static Relation
 pgos_pull_open_relation(PgosPull *pull, bool *created)
 {
-	PgosJob    *job = pull->job;
-	PgosSpec   *spec = pull->spec;
-	Oid			relid = pgos_pull_relid(pull);
-	Relation	rel;
+	PgosJob	 *job = pull->job;
+	PgosSpec *spec = pull->spec;
+	Oid		  relid = pgos_pull_relid(pull);
+	Relation  rel;
 
 	*created = false;
 	if (OidIsValid(relid) && spec->mode == PGOS_MODE_CREATE)
@@ -135,11 +135,11 @@ pgos_pull_result(PgosPull *pull, Oid relid)
 void
 pgos_pull_run(PgosRun *run)
 {
-	PgosPull   *pull = palloc0(sizeof(PgosPull));
-	Relation	rel;
-	Oid			relid;
-	bool		created;
-	int			workers;
+	PgosPull *pull = palloc0(sizeof(PgosPull));
+	Relation  rel;
+	Oid		  relid;
+	bool	  created;
+	int		  workers;
 
 	pull->run = run;
 	pull->job = run->job;

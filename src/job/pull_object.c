@@ -22,16 +22,16 @@
 #include "utils/rel.h"
 
 /* At most so many objects are fetched at a time, for each GET that may be in flight. */
-#define PGOS_PULL_AHEAD_FACTOR	2
+#define PGOS_PULL_AHEAD_FACTOR 2
 /* Stored bytes from which on frozen rows are worth the file of a visibility map. */
-#define PGOS_PULL_FREEZE_BYTES	(256 * 1024)
+#define PGOS_PULL_FREEZE_BYTES (256 * 1024)
 
 /* An object that is being fetched. */
 typedef struct PgosPullStream
 {
 	PgosJobObject *object;
-	MemoryContext context;		/* of all that belongs to it */
-	PgosSource *download;
+	MemoryContext  context; /* of all that belongs to it */
+	PgosSource	  *download;
 } PgosPullStream;
 
 /* ---------------------------------------------------------------- fetching */
@@ -53,10 +53,10 @@ pgos_pull_concurrency(const PgosPull *pull)
 static void
 pgos_pull_open(PgosPull *pull, PgosJobObject *object)
 {
-	MemoryContext old = MemoryContextSwitchTo(pull->run->context);
+	MemoryContext	old = MemoryContextSwitchTo(pull->run->context);
 	PgosPullStream *stream = palloc0(sizeof(PgosPullStream));
-	PgosObjectInfo info = {0};
-	pg_crc32c	crc = object->crc;
+	PgosObjectInfo	info = {0};
+	pg_crc32c		crc = object->crc;
 
 	stream->object = object;
 	stream->context =
@@ -68,8 +68,8 @@ pgos_pull_open(PgosPull *pull, PgosJobObject *object)
 	if (object->etag != NULL)
 		strlcpy(info.etag, object->etag, sizeof(info.etag));
 	stream->download = pgos_download_source_new(pull->run->store, object->key, &info,
-												object->has_crc ? &crc : NULL, pull->spec->part_size,
-												pull->spec->concurrency);
+												object->has_crc ? &crc : NULL,
+												pull->spec->part_size, pull->spec->concurrency);
 	MemoryContextSwitchTo(old);
 }
 
@@ -77,13 +77,14 @@ pgos_pull_open(PgosPull *pull, PgosJobObject *object)
 static void
 pgos_pull_fetch_ahead(PgosPull *pull)
 {
-	int			concurrency = pgos_pull_concurrency(pull);
-	int64		budget = pgos_pull_part_size(pull) * concurrency;
-	int64		ahead = 0;
-	ListCell   *lc;
+	int		  concurrency = pgos_pull_concurrency(pull);
+	int64	  budget = pgos_pull_part_size(pull) * concurrency;
+	int64	  ahead = 0;
+	ListCell *lc;
 
 	foreach (lc, pull->streams)
-		ahead += Min(pgos_download_source_remaining(((PgosPullStream *) lfirst(lc))->download), budget);
+		ahead +=
+			Min(pgos_download_source_remaining(((PgosPullStream *) lfirst(lc))->download), budget);
 	while (pull->next_open < list_length(pull->objects) &&
 		   list_length(pull->streams) <= concurrency * PGOS_PULL_AHEAD_FACTOR)
 	{
@@ -100,9 +101,9 @@ pgos_pull_fetch_ahead(PgosPull *pull)
 static void
 pgos_pull_tick(int64 rows, void *arg)
 {
-	PgosPull   *pull = arg;
-	int64		raw = pull->raw_bytes;
-	int64		stored = pull->stored_bytes;
+	PgosPull *pull = arg;
+	int64	  raw = pull->raw_bytes;
+	int64	  stored = pull->stored_bytes;
 
 	if (pull->decoded != NULL)
 	{
@@ -168,9 +169,9 @@ static PgosCompression
 pgos_pull_compression(PgosPull *pull, const PgosJobObject *object, const PgosNameGuess *guess,
 					  PgosSource *stored)
 {
-	size_t		avail = pgos_peek_source_look(stored, PGOS_MAGIC_BYTES);
-	const char *foreign;
-	PgosMagic	magic = pgos_guess_magic(stored->data, avail, &foreign);
+	size_t			avail = pgos_peek_source_look(stored, PGOS_MAGIC_BYTES);
+	const char	   *foreign;
+	PgosMagic		magic = pgos_guess_magic(stored->data, avail, &foreign);
 	PgosCompression compression;
 
 	pgos_pull_check_foreign(object, foreign);
@@ -181,15 +182,16 @@ pgos_pull_compression(PgosPull *pull, const PgosJobObject *object, const PgosNam
 	else
 		return pgos_pull_compression_of(magic);
 	if (avail > 0 && !pgos_pull_is_compressed(magic, compression))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("object \"%s\" is not what %s", object->url,
-						pull->spec->has_compression ? "argument \"compression\" says" : "its name says"),
-				 errdetail("It should be compressed with %s, and begins as with %s.",
-						   compression_names[compression],
-						   compression_names[pgos_pull_compression_of(magic)]),
-				 errhint("Give the right compression => '...', or none for an object without; it holds for all "
-						 "objects of the pull.")));
+		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+						errmsg("object \"%s\" is not what %s", object->url,
+							   pull->spec->has_compression ? "argument \"compression\" says"
+														   : "its name says"),
+						errdetail("It should be compressed with %s, and begins as with %s.",
+								  compression_names[compression],
+								  compression_names[pgos_pull_compression_of(magic)]),
+						errhint("Give the right compression => '...', or none for an object "
+								"without; it holds for all "
+								"objects of the pull.")));
 	return compression;
 }
 
@@ -214,13 +216,14 @@ pgos_pull_format(PgosPull *pull, const PgosJobObject *object, const PgosNameGues
 		return magic == PGOS_MAGIC_BINARY ? PGOS_FORMAT_BINARY : PGOS_FORMAT_CSV;
 	}
 	if (avail > 0 && (magic == PGOS_MAGIC_BINARY) != (format == PGOS_FORMAT_BINARY))
-		ereport(ERROR, (errcode(ERRCODE_BAD_COPY_FILE_FORMAT),
-						errmsg("object \"%s\" is not what %s", object->url,
-							   pull->spec->has_format ? "argument \"format\" says" : "its name says"),
-						magic == PGOS_MAGIC_BINARY
-							? errdetail("It begins with the signature of COPY's binary format.")
-							: errdetail("It does not begin with the signature of COPY's binary format."),
-						errhint("Give the right format => '...'; it holds for all objects of the pull.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_BAD_COPY_FILE_FORMAT),
+				 errmsg("object \"%s\" is not what %s", object->url,
+						pull->spec->has_format ? "argument \"format\" says" : "its name says"),
+				 magic == PGOS_MAGIC_BINARY
+					 ? errdetail("It begins with the signature of COPY's binary format.")
+					 : errdetail("It does not begin with the signature of COPY's binary format."),
+				 errhint("Give the right format => '...'; it holds for all objects of the pull.")));
 	return format;
 }
 
@@ -230,9 +233,9 @@ pgos_pull_format(PgosPull *pull, const PgosJobObject *object, const PgosNameGues
 static void
 pgos_pull_describe(PgosPull *pull, PgosPullStream *stream, PgosLoadObject *load_object)
 {
-	PgosJobObject *object = stream->object;
-	PgosNameGuess guess = pgos_guess_name(object->key);
-	PgosSource *stored = pgos_peek_source_new(stream->download);
+	PgosJobObject  *object = stream->object;
+	PgosNameGuess	guess = pgos_guess_name(object->key);
+	PgosSource	   *stored = pgos_peek_source_new(stream->download);
 	PgosCompression compression;
 
 	load_object->key = object->key;
@@ -249,15 +252,16 @@ pgos_pull_describe(PgosPull *pull, PgosPullStream *stream, PgosLoadObject *load_
 		return;
 	}
 	compression = pgos_pull_compression(pull, object, &guess, stored);
-	pull->decoded = pgos_peek_source_new(pgos_decompress_source_new(compression, stored, object->url));
+	pull->decoded =
+		pgos_peek_source_new(pgos_decompress_source_new(compression, stored, object->url));
 	load_object->format = pgos_pull_format(pull, object, &guess, pull->decoded);
-	load_object->options =
-		pgos_copy_options_build(true, load_object->format, pull->spec->options);
+	load_object->options = pgos_copy_options_build(true, load_object->format, pull->spec->options);
 	load_object->columns = pull->spec->columns;
 	if (load_object->format == PGOS_FORMAT_BINARY && pull->spec->load.skip)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("on_error => 'skip' does not work with the format binary"),
-						errdetail("Object \"%s\" is in that format, which has no lines.", object->url)));
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("on_error => 'skip' does not work with the format binary"),
+				 errdetail("Object \"%s\" is in that format, which has no lines.", object->url)));
 }
 
 static void
@@ -265,10 +269,11 @@ pgos_pull_check_rows(PgosPull *pull, const PgosJobObject *object, const PgosLoad
 {
 	if (object->rows < 0 || object->rows == counts->read || pgos_load_may_drop_rows(pull->load))
 		return;
-	ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-					errmsg("object \"%s\" has " INT64_FORMAT " rows, its manifest has " INT64_FORMAT,
-						   object->url, counts->read, object->rows),
-					errhint("The object and its manifest do not belong together. Push again.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("object \"%s\" has " INT64_FORMAT " rows, its manifest has " INT64_FORMAT,
+					object->url, counts->read, object->rows),
+			 errhint("The object and its manifest do not belong together. Push again.")));
 }
 
 static void
@@ -277,8 +282,8 @@ pgos_pull_object(PgosPull *pull, PgosPullStream *stream)
 	PgosJobObject *object = stream->object;
 	PgosLoadObject load_object = {0};
 	PgosLoadCounts counts;
-	MemoryContext old = MemoryContextSwitchTo(stream->context);
-	char		byte;
+	MemoryContext  old = MemoryContextSwitchTo(stream->context);
+	char		   byte;
 
 	pgos_pull_describe(pull, stream, &load_object);
 	pgos_load_object(pull->load, &load_object, pull->decoded, &counts);

@@ -86,15 +86,16 @@ pgos_staging_drop(PgosRun *run)
 int
 pgos_pull_workers(PgosPull *pull)
 {
-	PgosSpec   *spec = pull->spec;
-	char	   *kind;
-	int			workers = spec->parallel > 0 ? spec->parallel : pgos_parallel;
-	bool		exists;
-	Oid			nspid;
+	PgosSpec *spec = pull->spec;
+	char	 *kind;
+	int		  workers = spec->parallel > 0 ? spec->parallel : pgos_parallel;
+	bool	  exists;
+	Oid		  nspid;
 
 	if (workers < 2 || pull->manifest == NULL || list_length(pull->objects) < 2 ||
-		list_length(pull->objects) > PGOS_TEAM_RANGES || pull->total_bytes < PGOS_PARALLEL_PULL_BYTES ||
-		OidIsValid(pull->job->relid) || pgos_spec_pull_unsplittable(spec) != NULL)
+		list_length(pull->objects) > PGOS_TEAM_RANGES ||
+		pull->total_bytes < PGOS_PARALLEL_PULL_BYTES || OidIsValid(pull->job->relid) ||
+		pgos_spec_pull_unsplittable(spec) != NULL)
 		return 1;
 	kind = pgos_json_string(pull->manifest->relation, "kind");
 	if (kind == NULL || strcmp(kind, "partitioned table") == 0)
@@ -111,15 +112,15 @@ pgos_pull_workers(PgosPull *pull)
 static void
 pgos_pull_team_load(PgosPull *pull, PgosTeam *team)
 {
-	List	   *objects = pull->objects;
+	List		  *objects = pull->objects;
 	PgosTeamRange *range;
 
 	while ((range = pgos_team_next_range(team)) != NULL)
 	{
 		PgosJobObject *object = list_nth(objects, (int) (range - team->ranges));
-		int64		rows = pull->rows;
-		int64		raw_bytes = pull->raw_bytes;
-		Relation	rel;
+		int64		   rows = pull->rows;
+		int64		   raw_bytes = pull->raw_bytes;
+		Relation	   rel;
 
 		pgos_team_check(team);
 		StartTransactionCommand();
@@ -145,10 +146,10 @@ pgos_pull_team_load(PgosPull *pull, PgosTeam *team)
 static void
 pgos_staging_rename(PgosPull *pull, Oid relid)
 {
-	PgosSpec   *spec = pull->spec;
-	char	   *staging = pgos_staging_name(pull->job);
-	size_t		len = strlen(staging);
-	ListCell   *lc;
+	PgosSpec *spec = pull->spec;
+	char	 *staging = pgos_staging_name(pull->job);
+	size_t	  len = strlen(staging);
+	ListCell *lc;
 
 	if (OidIsValid(get_relname_relid(spec->table, get_rel_namespace(relid))))
 		ereport(ERROR, (errcode(ERRCODE_DUPLICATE_TABLE),
@@ -159,8 +160,8 @@ pgos_staging_rename(PgosPull *pull, Oid relid)
 	CommandCounterIncrement();
 	foreach (lc, getOwnedSequences(relid))
 	{
-		char	   *name = get_rel_name(lfirst_oid(lc));
-		char	   *wanted;
+		char *name = get_rel_name(lfirst_oid(lc));
+		char *wanted;
 
 		if (strncmp(name, staging, len) != 0)
 			continue;
@@ -177,13 +178,14 @@ pgos_staging_rename(PgosPull *pull, Oid relid)
 static Oid
 pgos_staging_create(PgosPull *pull)
 {
-	Oid			relid;
+	Oid relid;
 
 	if (pull->job->again)
 		pgos_staging_drop(pull->run);
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	relid = pgos_ddl_create(pull->manifest->relation, pull->spec->schema, pgos_staging_name(pull->job));
+	relid =
+		pgos_ddl_create(pull->manifest->relation, pull->spec->schema, pgos_staging_name(pull->job));
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(pull->run->context);
@@ -212,9 +214,9 @@ pgos_pull_team_sum(PgosPull *pull, PgosTeam *team)
 bool
 pgos_pull_parallel(PgosPull *pull, int workers)
 {
-	PgosRun    *run = pull->run;
-	PgosTeam   *team = pgos_team_new(pull->job->job_id);
-	Oid			relid;
+	PgosRun	 *run = pull->run;
+	PgosTeam *team = pgos_team_new(pull->job->job_id);
+	Oid		  relid;
 
 	if (team == NULL)
 		return false;
@@ -255,8 +257,8 @@ pgos_pull_parallel(PgosPull *pull, int workers)
 void
 pgos_pull_help(PgosRun *run)
 {
-	PgosPull   *pull = palloc0(sizeof(PgosPull));
-	PgosTeam   *team = run->team;
+	PgosPull *pull = palloc0(sizeof(PgosPull));
+	PgosTeam *team = run->team;
 
 	/* there is no snapshot to share: the leader need not wait for us */
 	pgos_team_imported(team);
@@ -277,7 +279,7 @@ pgos_pull_help(PgosRun *run)
 void
 pgos_pull_cleanup(PgosRun *run)
 {
-	PgosTeam   *team = run->team;
+	PgosTeam *team = run->team;
 
 	if (team != NULL && team->leader_pid == MyProcPid)
 	{

@@ -16,11 +16,11 @@
 #include "utils/memutils.h"
 
 /* Kept of a line, and held before they are written. */
-#define PGOS_REJECT_RAW_BYTES	(8 * 1024)
-#define PGOS_REJECT_HELD_ROWS	1000
-#define PGOS_REJECT_HELD_BYTES	(1024 * 1024)
+#define PGOS_REJECT_RAW_BYTES (8 * 1024)
+#define PGOS_REJECT_HELD_ROWS 1000
+#define PGOS_REJECT_HELD_BYTES (1024 * 1024)
 /* Shown when there are too many. */
-#define PGOS_REJECT_SHOWN_ROWS	3
+#define PGOS_REJECT_SHOWN_ROWS 3
 
 /* Bytes that are no text of the encoding, and control characters, as \xNN. */
 static char *
@@ -43,11 +43,11 @@ pgos_reject_escape(const char *raw, size_t len)
 static char *
 pgos_reject_convert(const char *raw, size_t len, int encoding)
 {
-	int			server = GetDatabaseEncoding();
-	size_t		size = len * MAX_CONVERSION_GROWTH + 1;
-	char	   *result;
-	Oid			procedure;
-	int			done;
+	int	   server = GetDatabaseEncoding();
+	size_t size = len * MAX_CONVERSION_GROWTH + 1;
+	char  *result;
+	Oid	   procedure;
+	int	   done;
 
 	if (memchr(raw, '\0', len) != NULL)
 		return NULL;
@@ -63,8 +63,8 @@ pgos_reject_convert(const char *raw, size_t len, int encoding)
 	if (!OidIsValid(procedure))
 		return NULL;
 	result = palloc0(size);
-	done = pg_do_encoding_conversion_buf(procedure, encoding, server, (unsigned char *) raw, (int) len,
-										 (unsigned char *) result, (int) size, true);
+	done = pg_do_encoding_conversion_buf(procedure, encoding, server, (unsigned char *) raw,
+										 (int) len, (unsigned char *) result, (int) size, true);
 	return done == (int) len ? result : NULL;
 }
 
@@ -72,16 +72,17 @@ pgos_reject_convert(const char *raw, size_t len, int encoding)
 static char *
 pgos_reject_raw_line(const PgosReject *reject)
 {
-	size_t		len = reject->raw_len;
-	size_t		cut;
-	char	   *text;
+	size_t len = reject->raw_len;
+	size_t cut;
+	char  *text;
 
 	while (len > 0 && (reject->raw[len - 1] == '\n' || reject->raw[len - 1] == '\r'))
 		len--;
 	cut = Min(len, PGOS_REJECT_RAW_BYTES);
 	text = pgos_reject_convert(reject->raw, cut, reject->raw_encoding);
 	/* in the middle of a character? */
-	for (int i = 1; text == NULL && cut < len && i < MAX_MULTIBYTE_CHAR_LEN && cut > (size_t) i; i++)
+	for (int i = 1; text == NULL && cut < len && i < MAX_MULTIBYTE_CHAR_LEN && cut > (size_t) i;
+		 i++)
 		text = pgos_reject_convert(reject->raw, cut - i, reject->raw_encoding);
 	if (text == NULL)
 		text = pgos_reject_escape(reject->raw, cut);
@@ -102,18 +103,20 @@ pgos_pull_rejects_write(PgosPull *pull)
 static void
 pgos_pull_too_many(PgosPull *pull, const char *limit)
 {
-	ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
-					errmsg("too many bad rows: " INT64_FORMAT ", and the limit is %s", pull->rejects, limit),
-					errdetail("%s", pull->first_rejects->data),
-					errhint("Correct the objects, or allow more: options => '{\"reject_limit\": ...}'.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_DATA_EXCEPTION),
+		 errmsg("too many bad rows: " INT64_FORMAT ", and the limit is %s", pull->rejects, limit),
+		 errdetail("%s", pull->first_rejects->data),
+		 errhint("Correct the objects, or allow more: options => '{\"reject_limit\": ...}'.")));
 }
 
 void
 pgos_pull_reject(const PgosReject *reject, void *arg)
 {
-	PgosPull   *pull = arg;
+	PgosPull	  *pull = arg;
 	PgosRejectRow *row;
-	MemoryContext old;
+	MemoryContext  old;
 
 	if (pull->reject_context == NULL)
 	{
@@ -140,8 +143,8 @@ pgos_pull_reject(const PgosReject *reject, void *arg)
 	if (pull->rejects <= PGOS_REJECT_SHOWN_ROWS)
 		appendStringInfo(pull->first_rejects, "%sobject \"%s\", line " INT64_FORMAT "%s%s: %s",
 						 pull->rejects > 1 ? "\n" : "", row->url, row->line,
-						 row->column != NULL ? ", column " : "", row->column != NULL ? row->column : "",
-						 row->message);
+						 row->column != NULL ? ", column " : "",
+						 row->column != NULL ? row->column : "", row->message);
 	if (pull->spec->reject_limit >= 0 && pull->rejects > pull->spec->reject_limit)
 		pgos_pull_too_many(pull, psprintf(INT64_FORMAT, pull->spec->reject_limit));
 	if (list_length(pull->reject_rows) >= PGOS_REJECT_HELD_ROWS ||
@@ -154,7 +157,7 @@ pgos_pull_rejects_finish(PgosPull *pull)
 {
 	if (pull->spec->reject_percent >= 0 &&
 		(double) pull->rejects * 100 > pull->spec->reject_percent * (double) pull->rows_read)
-		pgos_pull_too_many(pull, psprintf("%g%% of " INT64_FORMAT " rows", pull->spec->reject_percent,
-										  pull->rows_read));
+		pgos_pull_too_many(pull, psprintf("%g%% of " INT64_FORMAT " rows",
+										  pull->spec->reject_percent, pull->rows_read));
 	pgos_pull_rejects_write(pull);
 }

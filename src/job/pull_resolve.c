@@ -27,15 +27,18 @@
 void
 pgos_pull_not_found(PgosPull *pull, const char *key, const char *what)
 {
-	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
-					errmsg("no %s at \"%s\" on server \"%s\"", what,
-						   pgos_store_url(pull->run->store, key), pull->job->server),
-					pull->job->path == NULL
-						? errhint("Push the relation first, or say where the dataset is with path => "
-								  "'folder/' (the folder that objstore_push showed as path).")
-						: errhint("A path is relative to the url of the server: 'folder/' for a dataset or all "
-								  "objects below it, 'folder/name.csv.gz' for one object, 'folder/*.csv' "
-								  "for those that match.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_UNDEFINED_OBJECT),
+		 errmsg("no %s at \"%s\" on server \"%s\"", what, pgos_store_url(pull->run->store, key),
+				pull->job->server),
+		 pull->job->path == NULL
+			 ? errhint("Push the relation first, or say where the dataset is with path => "
+					   "'folder/' (the folder that objstore_push showed as path).")
+			 : errhint(
+				   "A path is relative to the url of the server: 'folder/' for a dataset or all "
+				   "objects below it, 'folder/name.csv.gz' for one object, 'folder/*.csv' "
+				   "for those that match.")));
 	pg_unreachable();
 }
 
@@ -70,13 +73,13 @@ pgos_pull_one_object(PgosPull *pull, const char *key)
 
 typedef struct PgosPullListing
 {
-	PgosPull   *pull;
+	PgosPull	 *pull;
 	MemoryContext context;
-	const char *path;
-	size_t		prefix_len;		/* of the keys, what was listed */
-	PgosGlob   *glob;			/* or NULL: all */
-	char	   *newest;			/* folder of the last manifest right below the path, or NULL */
-	bool		exact;			/* the key that is the path itself was found */
+	const char	 *path;
+	size_t		  prefix_len; /* of the keys, what was listed */
+	PgosGlob	 *glob;		  /* or NULL: all */
+	char		 *newest;	  /* folder of the last manifest right below the path, or NULL */
+	bool		  exact;	  /* the key that is the path itself was found */
 } PgosPullListing;
 
 static bool
@@ -102,15 +105,14 @@ static bool
 pgos_pull_list_callback(const char *key, const PgosObjectInfo *info, void *arg)
 {
 	PgosPullListing *listing = arg;
-	MemoryContext old = MemoryContextSwitchTo(listing->context);
-	bool		is_folder = key[strlen(key) - 1] == '/' && info->size <= 0;
-	bool		is_exact = listing->glob != NULL && strcmp(key, listing->path) == 0;
+	MemoryContext	 old = MemoryContextSwitchTo(listing->context);
+	bool			 is_folder = key[strlen(key) - 1] == '/' && info->size <= 0;
+	bool			 is_exact = listing->glob != NULL && strcmp(key, listing->path) == 0;
 
 	if (pgos_pull_is_name(key, PGOS_MANIFEST_NAME))
 		pgos_pull_note_manifest(listing, key);
-	else if (is_exact ||
-			 (!is_folder && !pgos_glob_is_hidden(key, listing->prefix_len) &&
-			  (listing->glob == NULL || pgos_glob_match(listing->glob, key))))
+	else if (is_exact || (!is_folder && !pgos_glob_is_hidden(key, listing->prefix_len) &&
+						  (listing->glob == NULL || pgos_glob_match(listing->glob, key))))
 	{
 		if (is_exact)
 		{
@@ -147,13 +149,14 @@ pgos_pull_list(PgosPull *pull, PgosPullListing *listing, const char *prefix)
 static void
 pgos_pull_nothing_matches(PgosPull *pull, const char *path, const char *prefix)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("no object matches path \"%s\" on server \"%s\"", pull->job->path,
-					pull->job->server),
-			 errdetail("The objects below \"%s\" were listed.", pgos_store_url(pull->run->store, prefix)),
-			 errhint("Empty folders, manifests and names that begin with \"_\" or \".\" do not count. A \"*\" "
-					 "stays within one folder, \"**\" goes through all.")));
+	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+					errmsg("no object matches path \"%s\" on server \"%s\"", pull->job->path,
+						   pull->job->server),
+					errdetail("The objects below \"%s\" were listed.",
+							  pgos_store_url(pull->run->store, prefix)),
+					errhint("Empty folders, manifests and names that begin with \"_\" or \".\" do "
+							"not count. A \"*\" "
+							"stays within one folder, \"**\" goes through all.")));
 }
 
 /* The path taken as it is, whatever it looks like; false: there is no such dataset or object. */
@@ -178,7 +181,7 @@ static void
 pgos_pull_glob(PgosPull *pull, const char *pattern)
 {
 	PgosPullListing listing = {0};
-	const char *problem;
+	const char	   *problem;
 
 	listing.path = pattern;
 	/* the listing would find an object of that name */
@@ -224,7 +227,7 @@ static void
 pgos_pull_newest(PgosPull *pull)
 {
 	StringInfoData prefix;
-	char	   *database;
+	char		  *database;
 
 	StartTransactionCommand();
 	MemoryContextSwitchTo(pull->run->context);
@@ -248,27 +251,29 @@ pgos_pull_newest(PgosPull *pull)
 typedef struct PgosPullLookUp
 {
 	MemoryContext context;
-	List	   *objects;		/* in the order of their keys */
-	int			next;			/* first that was not found yet */
-	char	   *etag;
+	List		 *objects; /* in the order of their keys */
+	int			  next;	   /* first that was not found yet */
+	char		 *etag;
 } PgosPullLookUp;
 
 static bool
 pgos_pull_look_up_callback(const char *key, const PgosObjectInfo *info, void *arg)
 {
 	PgosPullLookUp *look_up = arg;
-	PgosJobObject *object = list_nth(look_up->objects, look_up->next);
-	int			order = strcmp(key, object->key);
+	PgosJobObject  *object = list_nth(look_up->objects, look_up->next);
+	int				order = strcmp(key, object->key);
 
 	if (order == 0)
 	{
 		if (info->size != object->bytes)
-			ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-							errmsg("object \"%s\" is not what was written", object->url),
-							errdetail("It has " INT64_FORMAT " bytes, the manifest has " INT64_FORMAT ".",
-									  info->size, object->bytes),
-							errhint("The object was replaced after the push. Pull another dataset, or push "
-									"again.")));
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("object \"%s\" is not what was written", object->url),
+				 errdetail("It has " INT64_FORMAT " bytes, the manifest has " INT64_FORMAT ".",
+						   info->size, object->bytes),
+				 errhint("The object was replaced after the push. Pull another dataset, or push "
+						 "again.")));
 		/* that of the manifest may be of another place, which the dataset was copied from */
 		object->etag =
 			info->etag[0] != '\0' ? MemoryContextStrdup(look_up->context, info->etag) : NULL;
@@ -282,9 +287,9 @@ static void
 pgos_pull_look_up(PgosPull *pull)
 {
 	PgosPullLookUp look_up = {0};
-	char	   *prefix;
-	size_t		len;
-	ListCell   *lc;
+	char		  *prefix;
+	size_t		   len;
+	ListCell	  *lc;
 
 	if (pull->objects == NIL)
 		return;
@@ -314,19 +319,19 @@ pgos_pull_look_up(PgosPull *pull)
 static void
 pgos_pull_check_dataset_options(PgosPull *pull)
 {
-	static const char *const fixed[] = {"delimiter", "null", "quote", "escape", "encoding", "header"};
-	JsonbValue	v;
+	static const char *const fixed[] = {"delimiter", "null",	 "quote",
+										"escape",	 "encoding", "header"};
+	JsonbValue				 v;
 
 	for (int i = 0; i < lengthof(fixed) && pull->spec->options != NULL; i++)
 	{
-		if (getKeyJsonValueFromContainer(&pull->spec->options->root, fixed[i], strlen(fixed[i]), &v) !=
-				NULL &&
+		if (getKeyJsonValueFromContainer(&pull->spec->options->root, fixed[i], strlen(fixed[i]),
+										 &v) != NULL &&
 			v.type != jbvNull)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("option \"%s\" cannot be given for the dataset \"%s\"", fixed[i],
-							pgos_store_url(pull->run->store, pull->folder)),
-					 errhint("Leave it out: the manifest says how the rows were written.")));
+			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+							errmsg("option \"%s\" cannot be given for the dataset \"%s\"", fixed[i],
+								   pgos_store_url(pull->run->store, pull->folder)),
+							errhint("Leave it out: the manifest says how the rows were written.")));
 	}
 }
 
@@ -334,14 +339,14 @@ pgos_pull_check_dataset_options(PgosPull *pull)
 static List *
 pgos_pull_dataset_options(PgosPull *pull)
 {
-	List	   *options =
+	List *options =
 		pgos_copy_options_build(true, pull->manifest->format, pull->manifest->copy_options);
-	List	   *own = pgos_copy_options_build(true, pull->manifest->format, pull->spec->options);
-	ListCell   *lc;
+	List	 *own = pgos_copy_options_build(true, pull->manifest->format, pull->spec->options);
+	ListCell *lc;
 
 	foreach (lc, own)
 	{
-		DefElem    *def = lfirst(lc);
+		DefElem *def = lfirst(lc);
 
 		if (strcmp(def->defname, "freeze") == 0 || strcmp(def->defname, "default") == 0 ||
 			strcmp(def->defname, "force_null") == 0 || strcmp(def->defname, "force_not_null") == 0)
@@ -354,7 +359,7 @@ static void
 pgos_pull_dataset(PgosPull *pull)
 {
 	PgosManifest *manifest = pull->manifest;
-	const char *url = pgos_store_url(pull->run->store, pull->folder);
+	const char	 *url = pgos_store_url(pull->run->store, pull->folder);
 
 	if (manifest->relation == NULL)
 		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),

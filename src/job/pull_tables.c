@@ -46,34 +46,34 @@
 typedef struct PgosPullObject
 {
 	PgosJobObject *object;
-	List	   *tables;			/* of PgosManifestTable, by offset */
-	PgosSource *download;		/* or NULL: not begun */
+	List		  *tables;	 /* of PgosManifestTable, by offset */
+	PgosSource	  *download; /* or NULL: not begun */
 } PgosPullObject;
 
 typedef struct PgosPullTables
 {
-	PgosRun    *run;
-	PgosJob    *job;
-	PgosSpec   *spec;
-	char	   *folder;			/* in UTF-8 */
+	PgosRun		 *run;
+	PgosJob		 *job;
+	PgosSpec	 *spec;
+	char		 *folder; /* in UTF-8 */
 	PgosManifest *manifest;
-	List	   *copy_options;
-	List	   *objects;		/* of PgosPullObject, in order */
-	int			next_begin;		/* first object that is not begun */
-	int64		total_bytes;
-	int64		stored_bytes;	/* of objects before the one under way */
-	int64		raw_bytes;
-	int64		rows;
-	PgosSource *download;		/* under way */
-	List	   *loaded;			/* of PgosManifestTable whose table was created */
-	List	   *loaded_relids;
+	List		 *copy_options;
+	List		 *objects;	  /* of PgosPullObject, in order */
+	int			  next_begin; /* first object that is not begun */
+	int64		  total_bytes;
+	int64		  stored_bytes; /* of objects before the one under way */
+	int64		  raw_bytes;
+	int64		  rows;
+	PgosSource	 *download; /* under way */
+	List		 *loaded;	/* of PgosManifestTable whose table was created */
+	List		 *loaded_relids;
 } PgosPullTables;
 
 static void
 pgos_pull_tables_tick(int64 rows, void *arg)
 {
 	PgosPullTables *pull = arg;
-	int64		stored = pull->stored_bytes + pgos_download_source_position(pull->download);
+	int64			stored = pull->stored_bytes + pgos_download_source_position(pull->download);
 
 	pgos_progress_rows(pull->rows + rows);
 	pgos_progress_bytes(pull->raw_bytes, stored, 0);
@@ -83,8 +83,8 @@ pgos_pull_tables_tick(int64 rows, void *arg)
 static char *
 pgos_table_name(PgosManifestTable *table)
 {
-	char	   *schema = pgos_json_string(table->relation, "schema");
-	char	   *name = pgos_json_string(table->relation, "name");
+	char *schema = pgos_json_string(table->relation, "schema");
+	char *name = pgos_json_string(table->relation, "name");
 
 	if (schema == NULL || name == NULL)
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
@@ -95,7 +95,7 @@ pgos_table_name(PgosManifestTable *table)
 static bool
 pgos_table_is_wanted(PgosPullTables *pull, const char *name)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	if (pull->spec->relations == NIL)
 		return true;
@@ -120,10 +120,10 @@ pgos_table_compare(const ListCell *a, const ListCell *b)
 static void
 pgos_pull_tables_group(PgosPullTables *pull)
 {
-	List	   *missing = list_copy(pull->spec->relations);
+	List			*missing = list_copy(pull->spec->relations);
 	PgosPullObject **by_index;
-	ListCell   *lc;
-	int			i = 0;
+	ListCell		*lc;
+	int				 i = 0;
 
 	by_index = palloc0((list_length(pull->manifest->objects) + 1) * sizeof(PgosPullObject *));
 	foreach (lc, pull->manifest->objects)
@@ -137,9 +137,9 @@ pgos_pull_tables_group(PgosPullTables *pull)
 	foreach (lc, pull->manifest->tables)
 	{
 		PgosManifestTable *table = lfirst(lc);
-		char	   *name = pgos_table_name(table);
-		PgosPullObject *object = by_index[table->object->rows];
-		ListCell   *lc2;
+		char			  *name = pgos_table_name(table);
+		PgosPullObject	  *object = by_index[table->object->rows];
+		ListCell		  *lc2;
 
 		if (!pgos_table_is_wanted(pull, name))
 			continue;
@@ -172,8 +172,8 @@ static void
 pgos_pull_tables_prefetch(PgosPullTables *pull, int current)
 {
 	const PgosStoreLimits *limits = pgos_store_limits(pull->run->store);
-	int64		budget = limits->part_size * limits->concurrency;
-	int64		ahead = 0;
+	int64				   budget = limits->part_size * limits->concurrency;
+	int64				   ahead = 0;
 
 	for (int i = current; i < pull->next_begin; i++)
 		ahead += Min(((PgosPullObject *) list_nth(pull->objects, i))->object->bytes, budget);
@@ -181,9 +181,9 @@ pgos_pull_tables_prefetch(PgosPullTables *pull, int current)
 		   pull->next_begin - current < limits->concurrency * 2)
 	{
 		PgosPullObject *next = list_nth(pull->objects, pull->next_begin);
-		PgosObjectInfo info = {0};
-		pg_crc32c	crc = next->object->crc;
-		int64		size = Min(next->object->bytes, budget);
+		PgosObjectInfo	info = {0};
+		pg_crc32c		crc = next->object->crc;
+		int64			size = Min(next->object->bytes, budget);
 
 		if (pull->next_begin > current && ahead + size > budget)
 			break;
@@ -200,11 +200,11 @@ pgos_pull_tables_prefetch(PgosPullTables *pull, int current)
 static Relation
 pgos_pull_tables_open(PgosPullTables *pull, PgosManifestTable *table, bool *created)
 {
-	char	   *schema = pgos_json_string(table->relation, "schema");
-	char	   *name = pgos_json_string(table->relation, "name");
-	Oid			nspid = get_namespace_oid(schema, true);
-	Oid			relid;
-	Relation	rel;
+	char	*schema = pgos_json_string(table->relation, "schema");
+	char	*name = pgos_json_string(table->relation, "name");
+	Oid		 nspid = get_namespace_oid(schema, true);
+	Oid		 relid;
+	Relation rel;
 
 	if (!OidIsValid(nspid))
 	{
@@ -254,7 +254,8 @@ pgos_pull_one_table(PgosPullTables *pull, PgosManifestTable *table, PgosSource *
 	pgos_copy_from_check(rel, table->columns);
 	if (pull->manifest->compression == PGOS_COMPRESSION_ZSTD)
 		source = pgos_zstd_source_new(slice, url);
-	freeze = created && rel->rd_rel->relkind == RELKIND_RELATION && table->bytes >= PGOS_FREEZE_BYTES;
+	freeze =
+		created && rel->rd_rel->relkind == RELKIND_RELATION && table->bytes >= PGOS_FREEZE_BYTES;
 	rows = pgos_copy_from(rel, table->columns, pull->copy_options, freeze, url, source,
 						  pgos_pull_tables_tick, pull);
 	if (pgos_source_read(source, &byte, 1) != 0)
@@ -286,19 +287,20 @@ pgos_pull_one_table(PgosPullTables *pull, PgosManifestTable *table, PgosSource *
 static void
 pgos_pull_one_object(PgosPullTables *pull, PgosPullObject *object, MemoryContext scratch)
 {
-	ListCell   *lc;
-	int64		position = 0;
-	char		byte;
+	ListCell *lc;
+	int64	  position = 0;
+	char	  byte;
 
 	pull->download = object->download;
 	foreach (lc, object->tables)
 	{
 		PgosManifestTable *table = lfirst(lc);
-		MemoryContext old = MemoryContextSwitchTo(scratch);
+		MemoryContext	   old = MemoryContextSwitchTo(scratch);
 
 		if (table->offset < position)
-			ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-							errmsg("tables of the manifest overlap in \"%s\"", table->object->url)));
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("tables of the manifest overlap in \"%s\"", table->object->url)));
 		if (table->offset > position)
 			pgos_slice_source_end(pgos_slice_source_new(object->download, table->offset - position,
 														table->object->url));
@@ -328,11 +330,11 @@ pgos_pull_one_object(PgosPullTables *pull, PgosPullObject *object, MemoryContext
 static void
 pgos_pull_tables_foreign_keys(PgosPullTables *pull)
 {
-	List	   *left_out = NIL;
-	ListCell   *lc;
-	ListCell   *lc2;
+	List	 *left_out = NIL;
+	ListCell *lc;
+	ListCell *lc2;
 
-	forboth (lc, pull->loaded, lc2, pull->loaded_relids)
+	forboth(lc, pull->loaded, lc2, pull->loaded_relids)
 	{
 		PgosManifestTable *table = lfirst(lc);
 
@@ -372,7 +374,7 @@ pgos_pull_tables_resolve(PgosPullTables *pull)
 	else
 	{
 		StringInfoData prefix;
-		char	   *database;
+		char		  *database;
 
 		StartTransactionCommand();
 		MemoryContextSwitchTo(pull->run->context);
@@ -389,17 +391,18 @@ pgos_pull_tables_resolve(PgosPullTables *pull)
 	if (pull->manifest == NULL)
 		pull->manifest = pgos_manifest_read_newest(store, path, &pull->folder);
 	if (pull->manifest == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("no dataset at \"%s\" on server \"%s\"", pgos_store_url(store, path),
-						pull->job->server),
-				 errhint("Push tables first, or say where the dataset is with path => 'folder/' (the "
-						 "folder that objstore_push_tables showed as path).")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("no dataset at \"%s\" on server \"%s\"", pgos_store_url(store, path),
+					pull->job->server),
+			 errhint("Push tables first, or say where the dataset is with path => 'folder/' (the "
+					 "folder that objstore_push_tables showed as path).")));
 	if (pull->manifest->relation != NULL)
-		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
-						errmsg("dataset \"%s\" is of one relation",
-							   pgos_store_url(store, pull->folder)),
-						errhint("Use objstore_pull.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("dataset \"%s\" is of one relation", pgos_store_url(store, pull->folder)),
+				 errhint("Use objstore_pull.")));
 	if (pull->manifest->compression > PGOS_COMPRESSION_ZSTD)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						errmsg("dataset \"%s\" has a compression that tables are not packed with",
@@ -410,7 +413,7 @@ void
 pgos_pull_tables_run(PgosRun *run)
 {
 	PgosPullTables *pull = palloc0(sizeof(PgosPullTables));
-	MemoryContext scratch;
+	MemoryContext	scratch;
 
 	pull->run = run;
 	pull->job = run->job;

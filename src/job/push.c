@@ -53,8 +53,8 @@
 static void
 pgos_push_lock_place(PgosPush *push)
 {
-	LOCKTAG		tag;
-	uint32		hash = hash_bytes((const unsigned char *) push->place, (int) strlen(push->place));
+	LOCKTAG tag;
+	uint32	hash = hash_bytes((const unsigned char *) push->place, (int) strlen(push->place));
 
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, push->job->serverid, hash, 7);
 	(void) LockAcquire(&tag, ExclusiveLock, true, false);
@@ -63,8 +63,8 @@ pgos_push_lock_place(PgosPush *push)
 static void
 pgos_push_unlock_place(PgosPush *push)
 {
-	LOCKTAG		tag;
-	uint32		hash = hash_bytes((const unsigned char *) push->place, (int) strlen(push->place));
+	LOCKTAG tag;
+	uint32	hash = hash_bytes((const unsigned char *) push->place, (int) strlen(push->place));
 
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, push->job->serverid, hash, 7);
 	(void) LockRelease(&tag, ExclusiveLock, true);
@@ -104,8 +104,8 @@ pgos_push_unique_suffix(PgosPush *push)
 static void
 pgos_push_choose_key(PgosPush *push, bool has_manifest)
 {
-	PgosSpec   *spec = push->spec;
-	char	   *key = pgos_key_object(push->place, 0, spec->format, spec->compression, NULL);
+	PgosSpec *spec = push->spec;
+	char	 *key = pgos_key_object(push->place, 0, spec->format, spec->compression, NULL);
 
 	push->condition = PGOS_PUT_IF_ABSENT;
 	if (push->job->kind == PGOS_JOB_PUSH_TABLES && !spec->own_folder)
@@ -130,17 +130,17 @@ pgos_push_choose_key(PgosPush *push, bool has_manifest)
 static bool
 pgos_push_look(PgosPush *push)
 {
-	PgosStore  *store = push->run->store;
+	PgosStore	 *store = push->run->store;
 	PgosManifest *manifest;
-	ListCell   *lc;
+	ListCell	 *lc;
 
 	if (push->job->again)
 		(void) pgos_upload_abort_all(store, push->place);
 	if (!push->is_folder)
 	{
 		push->object_key = push->place;
-		push->condition = push->spec->if_exists == PGOS_IF_EXISTS_ERROR ? PGOS_PUT_IF_ABSENT
-																		: PGOS_PUT_ALWAYS;
+		push->condition =
+			push->spec->if_exists == PGOS_IF_EXISTS_ERROR ? PGOS_PUT_IF_ABSENT : PGOS_PUT_ALWAYS;
 		if (push->spec->if_exists == PGOS_IF_EXISTS_ERROR &&
 			pgos_push_key_exists(push, push->object_key))
 			pgos_push_already_exists(push, "object", push->object_key);
@@ -148,9 +148,8 @@ pgos_push_look(PgosPush *push)
 	}
 
 	/* a folder that was made for this attempt has nothing in it, and conditional writes watch over that */
-	manifest = push->spec->own_folder && !push->job->again
-				   ? NULL
-				   : pgos_manifest_read(store, push->place);
+	manifest =
+		push->spec->own_folder && !push->job->again ? NULL : pgos_manifest_read(store, push->place);
 	pgos_push_choose_key(push, manifest != NULL);
 	if (manifest == NULL)
 		return false;
@@ -186,15 +185,15 @@ pgos_push_look(PgosPush *push)
 static int64
 pgos_push_estimate_rows(Relation rel)
 {
-	double		rows = 0;
-	ListCell   *lc;
-	List	   *relids = rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE
-						  ? find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL)
-						  : list_make1_oid(RelationGetRelid(rel));
+	double	  rows = 0;
+	ListCell *lc;
+	List	 *relids = rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE
+						   ? find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL)
+						   : list_make1_oid(RelationGetRelid(rel));
 
 	foreach (lc, relids)
 	{
-		Relation	part = relation_open(lfirst_oid(lc), NoLock);
+		Relation part = relation_open(lfirst_oid(lc), NoLock);
 
 		if (RELKIND_HAS_TABLE_AM(part->rd_rel->relkind))
 		{
@@ -214,8 +213,8 @@ pgos_push_estimate_rows(Relation rel)
 List *
 pgos_push_columns(Relation rel, List *columns)
 {
-	List	   *names = NIL;
-	TupleDesc	desc = RelationGetDescr(rel);
+	List	 *names = NIL;
+	TupleDesc desc = RelationGetDescr(rel);
 
 	if (columns != NIL)
 		return columns;
@@ -233,14 +232,14 @@ pgos_push_columns(Relation rel, List *columns)
 static void
 pgos_push_ranges(PgosPush *push, List *columns)
 {
-	PgosTeam   *team = push->team;
+	PgosTeam	  *team = push->team;
 	PgosTeamRange *range;
 
 	while ((range = pgos_team_next_range(team)) != NULL)
 	{
 		PgosBlockRange blocks = {range->first, range->end};
-		char	   *key = pgos_key_object(push->place, (int) (range - team->ranges),
-										  push->spec->format, push->spec->compression, push->suffix);
+		char *key = pgos_key_object(push->place, (int) (range - team->ranges), push->spec->format,
+									push->spec->compression, push->suffix);
 
 		(void) pgos_push_stream_copy(push, range->relid, columns, &blocks, key, range);
 	}
@@ -252,8 +251,8 @@ pgos_push_ranges(PgosPush *push, List *columns)
 static PgosTeam *
 pgos_push_make_team(PgosPush *push, Relation rel)
 {
-	int			workers = push->spec->parallel > 0 ? push->spec->parallel : pgos_parallel;
-	PgosTeam   *team;
+	int		  workers = push->spec->parallel > 0 ? push->spec->parallel : pgos_parallel;
+	PgosTeam *team;
 
 	if (workers < 2)
 		return NULL;
@@ -299,18 +298,19 @@ pgos_push_begin_snapshot(const char *import)
 static void
 pgos_push_relation(PgosPush *push, PgosManifestInput *input)
 {
-	PgosJob    *job = push->job;
-	Relation	rel = try_relation_open(job->relid, AccessShareLock);
+	PgosJob *job = push->job;
+	Relation rel = try_relation_open(job->relid, AccessShareLock);
 
 	if (rel == NULL)
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-						errmsg("relation %s does not exist any more", job->relation),
-						errdetail("It was dropped after the job was enqueued."),
-						errhint("Enqueue the push again if there is a new relation of that name.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation %s does not exist any more", job->relation),
+				 errdetail("It was dropped after the job was enqueued."),
+				 errhint("Enqueue the push again if there is a new relation of that name.")));
 	input->columns = pgos_push_columns(rel, push->spec->columns);
 	if (push->is_folder)
 	{
-		StringInfo	definition = makeStringInfo();
+		StringInfo definition = makeStringInfo();
 
 		pgos_ddl_describe(job->relid, push->spec->columns, definition);
 		input->relation = definition->data;
@@ -323,8 +323,8 @@ pgos_push_relation(PgosPush *push, PgosManifestInput *input)
 		pgos_team_close(push->team);
 	}
 	else
-		(void) pgos_push_stream_copy(push, job->relid, push->spec->columns, NULL,
-									 push->object_key, NULL);
+		(void) pgos_push_stream_copy(push, job->relid, push->spec->columns, NULL, push->object_key,
+									 NULL);
 	relation_close(rel, NoLock);
 }
 
@@ -332,7 +332,7 @@ pgos_push_relation(PgosPush *push, PgosManifestInput *input)
 static void
 pgos_push_copy(PgosPush *push, PgosManifestInput *input)
 {
-	PgosRun    *run = push->run;
+	PgosRun *run = push->run;
 
 	pgos_push_begin_snapshot(NULL);
 	input->lsn = GetXLogInsertRecPtr();
@@ -354,7 +354,7 @@ pgos_push_copy(PgosPush *push, PgosManifestInput *input)
 static List *
 pgos_push_team_objects(PgosPush *push, PgosTeam *team)
 {
-	List	   *objects = NIL;
+	List *objects = NIL;
 
 	for (int i = 0; i < team->range_count; i++)
 	{
@@ -383,7 +383,7 @@ static void
 pgos_push_measure_tables(PgosPush *push)
 {
 	PgosJobObject *object = NULL;
-	int64		end = 0;
+	int64		   end = 0;
 
 	for (int i = list_length(push->tables) - 1; i >= 0; i--)
 	{
@@ -406,16 +406,16 @@ pgos_push_measure_tables(PgosPush *push)
 static void
 pgos_push_finish_objects(PgosPush *push)
 {
-	PgosRun    *run = push->run;
+	PgosRun		  *run = push->run;
 	PgosJobResult *result = &run->result;
-	ListCell   *lc;
+	ListCell	  *lc;
 
 	pgos_push_stream_complete(push);
 	result->objects = run->written;
 	pgos_push_measure_tables(push);
 	if (push->team != NULL)
 	{
-		PgosTeam   *team = push->team;
+		PgosTeam *team = push->team;
 
 		pgos_team_wait(team);
 		result->objects = pgos_push_team_objects(push, team);
@@ -439,20 +439,21 @@ pgos_push_finish_objects(PgosPush *push)
 static void
 pgos_push_replaced_context(void *arg)
 {
-	errcontext("while removing the objects of the dataset that was replaced; the new dataset is complete");
+	errcontext(
+		"while removing the objects of the dataset that was replaced; the new dataset is complete");
 }
 
 static void
 pgos_push_publish(PgosPush *push, const PgosManifestInput *input)
 {
-	PgosRun    *run = push->run;
+	PgosRun				*run = push->run;
 	ErrorContextCallback context;
-	ListCell   *lc;
+	ListCell			*lc;
 
 	if (push->is_folder)
 	{
-		char	   *key = psprintf("%s%s", push->place, PGOS_MANIFEST_NAME);
-		StringInfo	text = pgos_manifest_text(push->job, input, &run->result);
+		char	  *key = psprintf("%s%s", push->place, PGOS_MANIFEST_NAME);
+		StringInfo text = pgos_manifest_text(push->job, input, &run->result);
 
 		pgos_store_write(run->store, key, text->data, text->len,
 						 push->spec->if_exists == PGOS_IF_EXISTS_ERROR ? PGOS_PUT_IF_ABSENT
@@ -472,7 +473,7 @@ pgos_push_publish(PgosPush *push, const PgosManifestInput *input)
 static bool
 pgos_push_collect_stray(const char *key, const PgosObjectInfo *info, void *arg)
 {
-	List	  **keys = arg;
+	List **keys = arg;
 
 	*keys = lappend(*keys, pstrdup(key));
 	return true;
@@ -485,14 +486,14 @@ pgos_push_collect_stray(const char *key, const PgosObjectInfo *info, void *arg)
 static void
 pgos_push_remove_strays(PgosPush *push)
 {
-	List	   *keys = NIL;
-	ListCell   *lc;
+	List	 *keys = NIL;
+	ListCell *lc;
 
 	pgos_store_list(push->run->store, push->place, '\0', pgos_push_collect_stray, &keys);
 	foreach (lc, keys)
 	{
-		bool		ours = false;
-		ListCell   *lc2;
+		bool	  ours = false;
+		ListCell *lc2;
 
 		foreach (lc2, push->run->result.objects)
 			ours |= strcmp(((PgosJobObject *) lfirst(lc2))->key, lfirst(lc)) == 0;
@@ -504,7 +505,7 @@ pgos_push_remove_strays(PgosPush *push)
 static PgosPush *
 pgos_push_begin(PgosRun *run)
 {
-	PgosPush   *push = palloc0(sizeof(PgosPush));
+	PgosPush *push = palloc0(sizeof(PgosPush));
 
 	push->run = run;
 	push->job = run->job;
@@ -517,7 +518,7 @@ pgos_push_begin(PgosRun *run)
 void
 pgos_push_run(PgosRun *run)
 {
-	PgosPush   *push = pgos_push_begin(run);
+	PgosPush		 *push = pgos_push_begin(run);
 	PgosManifestInput input = {0};
 
 	pgos_run_open_store(run);
@@ -541,8 +542,8 @@ pgos_push_run(PgosRun *run)
 void
 pgos_push_help(PgosRun *run)
 {
-	PgosPush   *push = pgos_push_begin(run);
-	PgosTeam   *team = run->team;
+	PgosPush *push = pgos_push_begin(run);
+	PgosTeam *team = run->team;
 
 	push->team = team;
 	push->suffix = team->suffix[0] != '\0' ? pstrdup(team->suffix) : NULL;
@@ -553,8 +554,8 @@ pgos_push_help(PgosRun *run)
 	MemoryContextSwitchTo(run->context);
 	push->copy_options = pgos_copy_options_build(false, push->spec->format, push->spec->options);
 	{
-		Relation	rel = relation_open(push->job->relid, AccessShareLock);
-		List	   *columns = pgos_push_columns(rel, push->spec->columns);
+		Relation rel = relation_open(push->job->relid, AccessShareLock);
+		List	*columns = pgos_push_columns(rel, push->spec->columns);
 
 		pgos_push_ranges(push, columns);
 		relation_close(rel, NoLock);
@@ -578,7 +579,7 @@ pgos_push_remove_written(PgosRun *run, const char *key, const char *etag)
 void
 pgos_push_cleanup(PgosRun *run)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	/* of a session-level lock the abort of a transaction does not let go */
 	LockReleaseAll(USER_LOCKMETHOD, true);
@@ -597,8 +598,8 @@ pgos_push_cleanup(PgosRun *run)
 	}
 	if (run->team != NULL && run->team->leader_pid == MyProcPid)
 	{
-		PgosTeam   *team = run->team;
-		PgosPush   *push = pgos_push_begin(run);
+		PgosTeam *team = run->team;
+		PgosPush *push = pgos_push_begin(run);
 
 		/* helpers take back what they are at; what they had finished is left to us */
 		pgos_team_stop(team);

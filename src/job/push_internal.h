@@ -15,38 +15,38 @@
 
 typedef struct PgosPush
 {
-	PgosRun    *run;
-	PgosJob    *job;
-	PgosSpec   *spec;
-	char	   *place;			/* job->path in UTF-8 */
-	bool		is_folder;
-	List	   *old_keys;		/* keys (char *) of the dataset that is replaced */
-	char	   *object_key;		/* of a single object, or of the first */
-	const char *suffix;			/* of the names of objects in a folder, or NULL */
-	PgosPutCondition condition; /* of the objects */
-	List	   *copy_options;
+	PgosRun			*run;
+	PgosJob			*job;
+	PgosSpec		*spec;
+	char			*place; /* job->path in UTF-8 */
+	bool			 is_folder;
+	List			*old_keys;	 /* keys (char *) of the dataset that is replaced */
+	char			*object_key; /* of a single object, or of the first */
+	const char		*suffix;	 /* of the names of objects in a folder, or NULL */
+	PgosPutCondition condition;	 /* of the objects */
+	List			*copy_options;
 
 	/* the stream of this worker (push_stream.c) */
-	PgosSink   *zstd;			/* made once, used for one object after the other */
-	PgosSink   *head;			/* where COPY writes, or NULL between two objects */
-	PgosSink   *upload;
+	PgosSink			  *zstd; /* made once, used for one object after the other */
+	PgosSink			  *head; /* where COPY writes, or NULL between two objects */
+	PgosSink			  *upload;
 	struct PgosPushObject *current; /* under way, or NULL */
-	List	   *pending;		/* of PgosPushObject: ended, not completed */
-	int64		rows;			/* of objects before the one under way */
-	int64		raw_bytes;
-	int64		stored_bytes;
-	int			parts;
-	int64		estimated_rows; /* 0: not known; of the whole relation */
-	PgosTeam   *team;			/* or NULL */
-	List	   *tables;			/* of PgosManifestTable: a push of tables */
+	List				  *pending; /* of PgosPushObject: ended, not completed */
+	int64				   rows;	/* of objects before the one under way */
+	int64				   raw_bytes;
+	int64				   stored_bytes;
+	int					   parts;
+	int64				   estimated_rows; /* 0: not known; of the whole relation */
+	PgosTeam			  *team;		   /* or NULL */
+	List				  *tables;		   /* of PgosManifestTable: a push of tables */
 } PgosPush;
 
 /* An object on its way. */
 typedef struct PgosPushObject
 {
-	PgosSink   *upload;
+	PgosSink	  *upload;
 	PgosJobObject *object;
-	PgosTeamRange *range;		/* that takes the result, or NULL */
+	PgosTeamRange *range; /* that takes the result, or NULL */
 } PgosPushObject;
 
 /* ---------------------------------------------------------------- push_stream.c */
@@ -55,9 +55,9 @@ typedef struct PgosPushObject
  * COPYs the relation (or the range of it) into an object of its own, up to the point where all is handed to
  * the network; what it returns is filled when the object is completed.  In a transaction.
  */
-extern PgosJobObject *pgos_push_stream_copy(PgosPush *push, Oid relid, List *columns,
-											const PgosBlockRange *range, const char *key,
-											PgosTeamRange *result);
+extern PgosJobObject *
+pgos_push_stream_copy(PgosPush *push, Oid relid, List *columns, const PgosBlockRange *range,
+					  const char *key, PgosTeamRange *result);
 
 /*
  * COPYs the relation into an object that others share; key is that of a new object, if none is under way.
@@ -86,6 +86,6 @@ extern List *pgos_push_columns(Relation rel, List *columns);
  * Fills the team's ranges for the relation: at least two, or none when it is to be pushed as one stream; then
  * *note says why, if the reason is not just its size.  Locks partitions.  In the transaction of the snapshot.
  */
-extern int	pgos_push_plan(PgosPush *push, Relation rel, PgosTeam *team, int workers, char **note);
+extern int pgos_push_plan(PgosPush *push, Relation rel, PgosTeam *team, int workers, char **note);
 
 #endif

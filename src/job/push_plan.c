@@ -29,10 +29,11 @@
 static const char *
 pgos_push_unsplittable(Relation rel)
 {
-	char		relkind = rel->rd_rel->relkind;
+	char relkind = rel->rd_rel->relkind;
 
 	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW)
-		return relkind == RELKIND_VIEW ? "a view cannot be split" : "a foreign table cannot be split";
+		return relkind == RELKIND_VIEW ? "a view cannot be split"
+									   : "a foreign table cannot be split";
 	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID)
 		return "only tables of access method heap can be split";
 	if (pg_class_aclcheck(RelationGetRelid(rel), GetUserId(), ACL_SELECT) != ACLCHECK_OK)
@@ -70,13 +71,13 @@ pgos_push_add_ranges(PgosTeam *team, Oid relid, BlockNumber blocks, BlockNumber 
 int
 pgos_push_plan(PgosPush *push, Relation rel, PgosTeam *team, int workers, char **note)
 {
-	List	   *relids;
-	ListCell   *lc;
+	List		*relids;
+	ListCell	*lc;
 	BlockNumber *blocks;
-	uint64		total = 0;
-	uint64		size;
-	const char *reason = NULL;
-	int			i = 0;
+	uint64		 total = 0;
+	uint64		 size;
+	const char	*reason = NULL;
+	int			 i = 0;
 
 	team->range_count = 0;
 	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
@@ -91,7 +92,7 @@ pgos_push_plan(PgosPush *push, Relation rel, PgosTeam *team, int workers, char *
 	blocks = palloc0(list_length(relids) * sizeof(BlockNumber));
 	foreach (lc, relids)
 	{
-		Relation	part = relation_open(lfirst_oid(lc), AccessShareLock);
+		Relation part = relation_open(lfirst_oid(lc), AccessShareLock);
 
 		if (part->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
 		{

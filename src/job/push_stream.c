@@ -18,9 +18,9 @@
 static void
 pgos_push_tick(int64 rows, void *arg)
 {
-	PgosPush   *push = arg;
+	PgosPush			   *push = arg;
 	const PgosUploadResult *uploaded = pgos_upload_sink_result(push->upload);
-	int64		all_rows = push->rows + rows;
+	int64					all_rows = push->rows + rows;
 
 	pgos_progress_rows(all_rows);
 	pgos_progress_bytes(push->raw_bytes + pgos_sink_written(push->head),
@@ -35,8 +35,8 @@ pgos_push_tick(int64 rows, void *arg)
 static void
 pgos_push_complete_first(PgosPush *push)
 {
-	PgosPushObject *pending = linitial(push->pending);
-	PgosJobObject *object = pending->object;
+	PgosPushObject		   *pending = linitial(push->pending);
+	PgosJobObject		   *object = pending->object;
 	const PgosUploadResult *uploaded;
 
 	pgos_upload_sink_complete(pending->upload);
@@ -72,8 +72,8 @@ pgos_push_limit_pending(PgosPush *push)
 	while (push->pending != NIL)
 	{
 		PgosPushObject *first = linitial(push->pending);
-		size_t		memory = 0;
-		ListCell   *lc;
+		size_t			memory = 0;
+		ListCell	   *lc;
 
 		foreach (lc, push->pending)
 			memory += pgos_upload_sink_memory(((PgosPushObject *) lfirst(lc))->upload);
@@ -87,7 +87,7 @@ pgos_push_limit_pending(PgosPush *push)
 static void
 pgos_push_open_sinks(PgosPush *push, const char *key)
 {
-	PgosSpec   *spec = push->spec;
+	PgosSpec *spec = push->spec;
 
 	push->upload = pgos_upload_sink_new(push->run->store, key, push->condition, spec->part_size,
 										spec->concurrency);
@@ -97,8 +97,7 @@ pgos_push_open_sinks(PgosPush *push, const char *key)
 	else
 	{
 		if (push->zstd == NULL)
-			push->zstd =
-				pgos_zstd_sink_new(push->upload, spec->level, (size_t) spec->frame_size);
+			push->zstd = pgos_zstd_sink_new(push->upload, spec->level, (size_t) spec->frame_size);
 		else
 			pgos_zstd_sink_restart(push->zstd, push->upload);
 		push->head = push->zstd;
@@ -109,7 +108,7 @@ static void
 pgos_push_begin_object(PgosPush *push, const char *key, PgosTeamRange *result)
 {
 	PgosPushObject *current;
-	MemoryContext old = MemoryContextSwitchTo(push->run->context);
+	MemoryContext	old = MemoryContextSwitchTo(push->run->context);
 
 	pgos_push_limit_pending(push);
 	pgos_push_open_sinks(push, key);
@@ -127,9 +126,9 @@ pgos_push_begin_object(PgosPush *push, const char *key, PgosTeamRange *result)
 static void
 pgos_push_end_object(PgosPush *push)
 {
-	PgosPushObject *current = push->current;
+	PgosPushObject		   *current = push->current;
 	const PgosUploadResult *uploaded = pgos_upload_sink_result(push->upload);
-	MemoryContext old = MemoryContextSwitchTo(push->run->context);
+	MemoryContext			old = MemoryContextSwitchTo(push->run->context);
 
 	pgos_sink_end(push->head);
 	current->object->raw_bytes = push->head->raw_bytes;
@@ -145,7 +144,7 @@ pgos_push_end_object(PgosPush *push)
 static int64
 pgos_push_copy_rows(PgosPush *push, Oid relid, List *columns, const PgosBlockRange *range)
 {
-	PgosJobResult *result = &push->run->result;
+	PgosJobResult	*result = &push->run->result;
 	PgosCopyToResult copied =
 		pgos_copy_to(relid, columns, push->copy_options, range, push->head, pgos_push_tick, push);
 
@@ -153,8 +152,8 @@ pgos_push_copy_rows(PgosPush *push, Oid relid, List *columns, const PgosBlockRan
 	if (copied.engine != PGOS_ENGINE_DIRECT)
 	{
 		if (result->note == NULL && copied.reason != NULL)
-			result->note = MemoryContextStrdup(push->run->context,
-											   psprintf("engine copy: %s", copied.reason));
+			result->note =
+				MemoryContextStrdup(push->run->context, psprintf("engine copy: %s", copied.reason));
 		result->engine = "copy";
 	}
 	else if (result->engine == NULL)

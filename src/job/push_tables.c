@@ -33,8 +33,7 @@ pgos_push_table_folder(PgosPush *push, Relation rel)
 
 	initStringInfo(&folder);
 	appendStringInfoString(&folder, push->place);
-	pgos_key_component(&folder,
-					   pgos_text_to_utf8(get_namespace_name(RelationGetNamespace(rel))));
+	pgos_key_component(&folder, pgos_text_to_utf8(get_namespace_name(RelationGetNamespace(rel))));
 	appendStringInfoChar(&folder, '.');
 	pgos_key_component(&folder, pgos_text_to_utf8(RelationGetRelationName(rel)));
 	appendStringInfoChar(&folder, '/');
@@ -45,17 +44,17 @@ static bool
 pgos_push_is_small(Relation rel)
 {
 	return RELKIND_HAS_STORAGE(rel->rd_rel->relkind) &&
-		RelationGetNumberOfBlocks(rel) <= PGOS_SMALL_TABLE_BLOCKS;
+		   RelationGetNumberOfBlocks(rel) <= PGOS_SMALL_TABLE_BLOCKS;
 }
 
 static void
 pgos_push_one_table(PgosPush *push, Relation rel, int *pack)
 {
-	PgosSpec   *spec = push->spec;
-	Oid			relid = RelationGetRelid(rel);
+	PgosSpec		  *spec = push->spec;
+	Oid				   relid = RelationGetRelid(rel);
 	PgosManifestTable *table;
-	StringInfoData definition;
-	MemoryContext old = MemoryContextSwitchTo(push->run->context);
+	StringInfoData	   definition;
+	MemoryContext	   old = MemoryContextSwitchTo(push->run->context);
 
 	table = palloc0(sizeof(PgosManifestTable));
 	initStringInfo(&definition);
@@ -68,7 +67,7 @@ pgos_push_one_table(PgosPush *push, Relation rel, int *pack)
 	table->packed = spec->packed && pgos_push_is_small(rel);
 	if (table->packed)
 	{
-		char	   *key;
+		char *key;
 
 		if (push->current == NULL)
 			(*pack)++;
@@ -80,15 +79,15 @@ pgos_push_one_table(PgosPush *push, Relation rel, int *pack)
 	}
 	else
 	{
-		int64		rows = push->rows;
+		int64 rows = push->rows;
 
 		/* one stream at a time: what is being packed ends here */
 		pgos_push_stream_end_pack(push, 0);
-		table->object = pgos_push_stream_copy(
-			push, relid, NIL, NULL,
-			pgos_key_object(pgos_push_table_folder(push, rel), 0, spec->format, spec->compression,
-							push->suffix),
-			NULL);
+		table->object =
+			pgos_push_stream_copy(push, relid, NIL, NULL,
+								  pgos_key_object(pgos_push_table_folder(push, rel), 0,
+												  spec->format, spec->compression, push->suffix),
+								  NULL);
 		table->rows = push->rows - rows;
 	}
 }
@@ -96,28 +95,27 @@ pgos_push_one_table(PgosPush *push, Relation rel, int *pack)
 void
 pgos_push_tables(PgosPush *push)
 {
-	ListCell   *lc;
-	ListCell   *lc2;
-	int			pack = 0;
-	MemoryContext scratch = AllocSetContextCreate(push->run->context, "pgobjstore table",
-												  ALLOCSET_DEFAULT_SIZES);
+	ListCell	 *lc;
+	ListCell	 *lc2;
+	int			  pack = 0;
+	MemoryContext scratch =
+		AllocSetContextCreate(push->run->context, "pgobjstore table", ALLOCSET_DEFAULT_SIZES);
 
 	/* all locks first, so that no table is dropped while the others are copied */
-	forboth (lc, push->spec->relids, lc2, push->spec->relations)
+	forboth(lc, push->spec->relids, lc2, push->spec->relations)
 	{
-		Relation	rel = try_relation_open(lfirst_oid(lc), AccessShareLock);
+		Relation rel = try_relation_open(lfirst_oid(lc), AccessShareLock);
 
 		if (rel == NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("relation %s does not exist any more", (char *) lfirst(lc2)),
-					 errdetail("It was dropped after the job was enqueued."),
-					 errhint("Enqueue the push again.")));
+			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+							errmsg("relation %s does not exist any more", (char *) lfirst(lc2)),
+							errdetail("It was dropped after the job was enqueued."),
+							errhint("Enqueue the push again.")));
 		relation_close(rel, NoLock);
 	}
 	foreach (lc, push->spec->relids)
 	{
-		Relation	rel = relation_open(lfirst_oid(lc), NoLock);
+		Relation	  rel = relation_open(lfirst_oid(lc), NoLock);
 		MemoryContext old = MemoryContextSwitchTo(scratch);
 
 		pgos_push_one_table(push, rel, &pack);

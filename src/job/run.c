@@ -23,7 +23,7 @@
 void
 pgos_progress_reset(void)
 {
-	PgosSlot   *slot = pgos_my_slot;
+	PgosSlot *slot = pgos_my_slot;
 
 	if (slot == NULL)
 		return;
@@ -66,8 +66,8 @@ static char *
 pgos_text_convert(const char *text, size_t len, bool to_utf8)
 {
 	MemoryContext context = CurrentMemoryContext;
-	bool		own = !IsTransactionState();
-	char	   *result;
+	bool		  own = !IsTransactionState();
+	char		 *result;
 
 	if (GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII)
 		return pnstrdup(text, len);
@@ -100,7 +100,7 @@ pgos_text_from_utf8(const char *text, size_t len)
 void
 pgos_run_open_store(PgosRun *run)
 {
-	PgosJob    *job = run->job;
+	PgosJob *job = run->job;
 
 	StartTransactionCommand();
 	MemoryContextSwitchTo(run->context);
@@ -121,10 +121,9 @@ pgos_run_open_store(PgosRun *run)
 void
 pgos_run_delete_rows(Relation rel)
 {
-	char	   *sql = psprintf("DELETE FROM %s",
-							   quote_qualified_identifier(
-								   get_namespace_name(RelationGetNamespace(rel)),
-								   RelationGetRelationName(rel)));
+	char *sql = psprintf("DELETE FROM %s",
+						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+													RelationGetRelationName(rel)));
 
 	SPI_connect();
 	if (SPI_execute(sql, false, 0) != SPI_OK_DELETE)

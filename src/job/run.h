@@ -15,15 +15,15 @@
  */
 typedef struct PgosRun
 {
-	PgosJob    *job;
-	MemoryContext context;		/* lives as long as the job; the store and the streams are in it */
-	struct PgosStore *store;	/* or NULL */
-	List	   *sinks;			/* upload sinks that may be unfinished */
-	List	   *written;		/* of PgosJobObject: complete, but of no use without a manifest */
-	struct PgosTeam *team;		/* that leader or helper belongs to, or NULL */
-	bool		staging;		/* a pull has made a table that has not got its name yet */
-	bool		published;		/* the dataset is visible: nothing may be taken away any more */
-	PgosJobResult result;
+	PgosJob			 *job;
+	MemoryContext	  context;	 /* lives as long as the job; the store and the streams are in it */
+	struct PgosStore *store;	 /* or NULL */
+	List			 *sinks;	 /* upload sinks that may be unfinished */
+	List			 *written;	 /* of PgosJobObject: complete, but of no use without a manifest */
+	struct PgosTeam	 *team;		 /* that leader or helper belongs to, or NULL */
+	bool			  staging;	 /* a pull has made a table that has not got its name yet */
+	bool			  published; /* the dataset is visible: nothing may be taken away any more */
+	PgosJobResult	  result;
 } PgosRun;
 
 /*

@@ -15,8 +15,8 @@
 #include "utils/timestamp.h"
 
 /* Delay before another worker is tried in a lane whose workers fail, doubled each time. */
-#define PGOS_LANE_RETRY_MS		1000
-#define PGOS_LANE_RETRY_MAX_MS	60000
+#define PGOS_LANE_RETRY_MS 1000
+#define PGOS_LANE_RETRY_MAX_MS 60000
 
 PgosShared *pgos_shared = NULL;
 PgosSlot   *pgos_my_slot = NULL;
@@ -28,8 +28,8 @@ static Size
 pgos_shmem_slots_size(void)
 {
 	/* as many as the server can run, so that max_workers may be changed by a reload */
-	return MAXALIGN(add_size(offsetof(PgosShared, slots),
-							 mul_size(max_worker_processes, sizeof(PgosSlot))));
+	return MAXALIGN(
+		add_size(offsetof(PgosShared, slots), mul_size(max_worker_processes, sizeof(PgosSlot))));
 }
 
 static Size
@@ -57,7 +57,7 @@ pgos_shmem_request(void)
 static void
 pgos_shmem_startup(void)
 {
-	bool		found;
+	bool found;
 
 	if (pgos_prev_shmem_startup)
 		pgos_prev_shmem_startup();
@@ -77,7 +77,7 @@ pgos_shmem_startup(void)
 		pgos_team_shmem_init(pgos_shared->teams);
 		for (int i = 0; i < pgos_shared->slot_count; i++)
 		{
-			PgosSlot   *slot = &pgos_shared->slots[i];
+			PgosSlot *slot = &pgos_shared->slots[i];
 
 			pg_atomic_init_u64(&slot->rows, 0);
 			pg_atomic_init_u64(&slot->raw_bytes, 0);
@@ -103,12 +103,13 @@ void
 pgos_shmem_require(void)
 {
 	if (pgos_shared == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("pgobjstore is not loaded"),
-				 errdetail("Jobs are run by background workers, which the library starts with the server."),
-				 errhint("Add pgobjstore to shared_preload_libraries in postgresql.conf (for example "
-						 "shared_preload_libraries = 'pgobjstore') and restart the server.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("pgobjstore is not loaded"),
+			 errdetail(
+				 "Jobs are run by background workers, which the library starts with the server."),
+			 errhint("Add pgobjstore to shared_preload_libraries in postgresql.conf (for example "
+					 "shared_preload_libraries = 'pgobjstore') and restart the server.")));
 }
 
 PgosLane *
@@ -116,7 +117,7 @@ pgos_lane_find(Oid database, Oid role)
 {
 	for (int i = 0; i < pgos_shared->lane_count; i++)
 	{
-		PgosLane   *lane = &pgos_shared->lanes[i];
+		PgosLane *lane = &pgos_shared->lanes[i];
 
 		if (lane->in_use && lane->database == database && lane->role == role)
 			return lane;
@@ -127,15 +128,15 @@ pgos_lane_find(Oid database, Oid role)
 void
 pgos_lane_failed(Oid database, Oid role)
 {
-	PgosLane   *lane = pgos_lane_find(database, role);
-	int			delay;
+	PgosLane *lane = pgos_lane_find(database, role);
+	int		  delay;
 
 	if (lane == NULL)
 		return;
 	delay = PGOS_LANE_RETRY_MS << Min(lane->failures, 6);
 	lane->failures++;
-	lane->retry_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-												 Min(delay, PGOS_LANE_RETRY_MAX_MS));
+	lane->retry_at =
+		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), Min(delay, PGOS_LANE_RETRY_MAX_MS));
 }
 
 void
@@ -172,7 +173,7 @@ pgos_lane_add(Oid database, Oid role, uint32 jobs)
 		/* a worker that idles in this lane begins at once; the launcher sees to the rest */
 		for (int i = 0; i < shared->slot_count && wanted > 0; i++)
 		{
-			PgosSlot   *slot = &shared->slots[i];
+			PgosSlot *slot = &shared->slots[i];
 
 			if (slot->state == PGOS_SLOT_IDLE && slot->database == database && slot->role == role &&
 				!slot->leave)

@@ -36,10 +36,10 @@ typedef struct PgosLane
 	bool		in_use;
 	Oid			database;
 	Oid			role;
-	uint32		pending;		/* jobs that may wait; 0: nothing to do */
-	TimestampTz since;			/* when pending became > 0: the order of service */
-	int			failures;		/* workers in a row that ended without having taken a job */
-	TimestampTz retry_at;		/* no worker is started before */
+	uint32		pending;  /* jobs that may wait; 0: nothing to do */
+	TimestampTz since;	  /* when pending became > 0: the order of service */
+	int			failures; /* workers in a row that ended without having taken a job */
+	TimestampTz retry_at; /* no worker is started before */
 } PgosLane;
 
 typedef enum PgosSlotState
@@ -53,39 +53,39 @@ typedef enum PgosSlotState
 typedef struct PgosSlot
 {
 	PgosSlotState state;
-	uint32		generation;		/* grows with each use: a late worker knows that it is not meant */
-	Oid			database;
-	Oid			role;			/* InvalidOid: a scan of the database for jobs left over */
-	pid_t		pid;
-	Latch	   *latch;
-	int64		job_id;			/* 0: none */
-	int64		helping;		/* job whose team this worker has joined, or 0 */
-	bool		cancel;			/* objstore_cancel() was called for job_id */
-	bool		leave;			/* exit when no job is running */
+	uint32		  generation; /* grows with each use: a late worker knows that it is not meant */
+	Oid			  database;
+	Oid			  role; /* InvalidOid: a scan of the database for jobs left over */
+	pid_t		  pid;
+	Latch		 *latch;
+	int64		  job_id;  /* 0: none */
+	int64		  helping; /* job whose team this worker has joined, or 0 */
+	bool		  cancel;  /* objstore_cancel() was called for job_id */
+	bool		  leave;   /* exit when no job is running */
 
 	pg_atomic_uint64 rows;
 	pg_atomic_uint64 raw_bytes;
 	pg_atomic_uint64 stored_bytes;
 	pg_atomic_uint64 parts;
-	pg_atomic_uint64 done_units;	/* of total_units: what percent is made of */
-	pg_atomic_uint64 total_units;	/* 0: not known */
+	pg_atomic_uint64 done_units;  /* of total_units: what percent is made of */
+	pg_atomic_uint64 total_units; /* 0: not known */
 } PgosSlot;
 
 typedef struct PgosShared
 {
-	LWLock	   *lock;
-	Latch	   *launcher;		/* NULL while there is none */
-	ConditionVariable job_ended;	/* broadcast after the commit that ended a job */
-	TimestampTz started_at;		/* when this memory was laid out: at the start, or after a crash */
-	bool		scan_all;		/* lanes were full, or the server has started: look into every database */
-	Oid			scan_database;	/* a worker died in the middle of a job of this one */
-	Oid			blocked_db;		/* no worker may be started here, by blocked_by */
+	LWLock			 *lock;
+	Latch			 *launcher;	 /* NULL while there is none */
+	ConditionVariable job_ended; /* broadcast after the commit that ended a job */
+	TimestampTz started_at;		 /* when this memory was laid out: at the start, or after a crash */
+	bool		scan_all; /* lanes were full, or the server has started: look into every database */
+	Oid			scan_database; /* a worker died in the middle of a job of this one */
+	Oid			blocked_db;	   /* no worker may be started here, by blocked_by */
 	pid_t		blocked_by;
 	int			slot_count;
 	int			lane_count;
 	PgosLane   *lanes;
-	struct PgosTeam *teams;		/* PGOS_TEAM_COUNT, see team.h */
-	PgosSlot	slots[FLEXIBLE_ARRAY_MEMBER];
+	struct PgosTeam *teams; /* PGOS_TEAM_COUNT, see team.h */
+	PgosSlot		 slots[FLEXIBLE_ARRAY_MEMBER];
 } PgosShared;
 
 /* NULL without shared_preload_libraries. */

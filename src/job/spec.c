@@ -75,30 +75,33 @@ pgos_spec_number(const char *name, const JsonbValue *value, int unit, int64 min,
 	const char *hint = NULL;
 
 	if (value->type == jbvNumeric)
-		text = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value->val.numeric)));
+		text =
+			DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value->val.numeric)));
 	else if (value->type == jbvString)
 		text = pnstrdup(value->val.string.val, value->val.string.len);
 	/* parse_int() would round */
 	if (text == NULL || (unit == 0 && strpbrk(text, ".eE") != NULL) ||
 		!parse_int(text, &number, unit, &hint))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("invalid value for option \"%s\"%s%s%s", name, text ? ": \"" : "",
-							   text ? text : "", text ? "\"" : ""),
-						unit == GUC_UNIT_KB
-							? errhint("Use a size such as \"16MB\"; a bare number counts kilobytes.")
-							: errhint("Use a whole number.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for option \"%s\"%s%s%s", name, text ? ": \"" : "",
+						text ? text : "", text ? "\"" : ""),
+				 unit == GUC_UNIT_KB
+					 ? errhint("Use a size such as \"16MB\"; a bare number counts kilobytes.")
+					 : errhint("Use a whole number.")));
 	if (number < min || number > max)
 	{
 		if (unit == GUC_UNIT_KB)
-			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							errmsg("option \"%s\" is out of range: \"%s\"", name, text),
-							errdetail("It must be between " INT64_FORMAT "kB and " INT64_FORMAT "kB.",
-									  min, max)));
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("option \"%s\" is out of range: \"%s\"", name, text),
+					 errdetail("It must be between " INT64_FORMAT "kB and " INT64_FORMAT "kB.", min,
+							   max)));
 		else
 			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 							errmsg("option \"%s\" is out of range: \"%s\"", name, text),
-							errdetail("It must be between " INT64_FORMAT " and " INT64_FORMAT ".", min,
-									  max)));
+							errdetail("It must be between " INT64_FORMAT " and " INT64_FORMAT ".",
+									  min, max)));
 	}
 	return number;
 }
@@ -108,15 +111,15 @@ static void
 pgos_spec_options(PgosJobKind kind, Jsonb *options, PgosSpec *spec)
 {
 	const char *const *transfer = pgos_job_kind_is_push(kind) ? pgos_push_transfer_options
-		: kind == PGOS_JOB_PULL								  ? pgos_pull_options
+								  : kind == PGOS_JOB_PULL	  ? pgos_pull_options
 															  : pgos_tables_transfer_options;
 	const char *const *copy = pgos_job_kind_is_push(kind) ? pgos_copy_to_options
-		: kind == PGOS_JOB_PULL							  ? pgos_copy_from_options
+							  : kind == PGOS_JOB_PULL	  ? pgos_copy_from_options
 														  : pgos_no_options;
-	const char *known[48];
-	int			n = 0;
-	JsonbIterator *it;
-	JsonbValue	v;
+	const char		  *known[48];
+	int				   n = 0;
+	JsonbIterator	  *it;
+	JsonbValue		   v;
 
 	if (!JB_ROOT_IS_OBJECT(options))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -132,8 +135,8 @@ pgos_spec_options(PgosJobKind kind, Jsonb *options, PgosSpec *spec)
 	(void) JsonbIteratorNext(&it, &v, false);
 	while (JsonbIteratorNext(&it, &v, true) == WJB_KEY)
 	{
-		char	   *name = pnstrdup(v.val.string.val, v.val.string.len);
-		bool		found = false;
+		char *name = pnstrdup(v.val.string.val, v.val.string.len);
+		bool  found = false;
 
 		(void) JsonbIteratorNext(&it, &v, true);
 		for (int i = 0; i < n && !found; i++)
@@ -142,17 +145,19 @@ pgos_spec_options(PgosJobKind kind, Jsonb *options, PgosSpec *spec)
 		{
 			const char *nearest = pgos_nearest_word(name, known);
 
-			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							errmsg("unknown option \"%s\" for a %s", name, pgos_job_kind_name(kind)),
-							errdetail("Valid options are: %s.", pgos_join_words(known)),
-							nearest ? errhint("Perhaps you meant \"%s\".", nearest) : 0));
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("unknown option \"%s\" for a %s", name, pgos_job_kind_name(kind)),
+					 errdetail("Valid options are: %s.", pgos_join_words(known)),
+					 nearest ? errhint("Perhaps you meant \"%s\".", nearest) : 0));
 		}
 		if (v.type == jbvNull)
 			continue;
 		if (strcmp(name, "level") == 0)
 			spec->level = (int) pgos_spec_number(name, &v, 0, -7, 19);
 		else if (strcmp(name, "part_size") == 0)
-			spec->part_size = 1024 * pgos_spec_number(name, &v, GUC_UNIT_KB, 5 * 1024, 5 * 1024 * 1024);
+			spec->part_size =
+				1024 * pgos_spec_number(name, &v, GUC_UNIT_KB, 5 * 1024, 5 * 1024 * 1024);
 		else if (strcmp(name, "concurrency") == 0)
 			spec->concurrency = (int) pgos_spec_number(name, &v, 0, 1, 64);
 		else if (strcmp(name, "frame_size") == 0)
@@ -165,7 +170,7 @@ pgos_spec_options(PgosJobKind kind, Jsonb *options, PgosSpec *spec)
 PgosSpec *
 pgos_spec_parse(PgosJobKind kind, const PgosSpecWords *words)
 {
-	PgosSpec   *spec = palloc0(sizeof(PgosSpec));
+	PgosSpec *spec = palloc0(sizeof(PgosSpec));
 
 	spec->format = PGOS_FORMAT_CSV;
 	spec->compression = PGOS_COMPRESSION_ZSTD;
@@ -213,7 +218,7 @@ pgos_spec_parse(PgosJobKind kind, const PgosSpecWords *words)
 static void
 pgos_json_put_string(JsonbParseState **state, const char *name, const char *value)
 {
-	JsonbValue	v;
+	JsonbValue v;
 
 	if (value == NULL)
 		return;
@@ -229,8 +234,8 @@ pgos_json_put_string(JsonbParseState **state, const char *name, const char *valu
 static void
 pgos_json_put_list(JsonbParseState **state, const char *name, List *words)
 {
-	JsonbValue	v;
-	ListCell   *lc;
+	JsonbValue v;
+	ListCell  *lc;
 
 	if (words == NIL)
 		return;
@@ -252,9 +257,9 @@ pgos_json_put_list(JsonbParseState **state, const char *name, List *words)
 static List *
 pgos_json_list(Jsonb *json, const char *name)
 {
-	List	   *words = NIL;
+	List		  *words = NIL;
 	JsonbIterator *it;
-	JsonbValue	v;
+	JsonbValue	   v;
 
 	if (getKeyJsonValueFromContainer(&json->root, name, strlen(name), &v) == NULL)
 		return NIL;
@@ -268,8 +273,8 @@ pgos_json_list(Jsonb *json, const char *name)
 static List *
 pgos_oids_to_words(List *oids)
 {
-	List	   *words = NIL;
-	ListCell   *lc;
+	List	 *words = NIL;
+	ListCell *lc;
 
 	foreach (lc, oids)
 		words = lappend(words, psprintf("%u", lfirst_oid(lc)));
@@ -280,7 +285,7 @@ Jsonb *
 pgos_spec_to_json(const PgosSpecWords *words)
 {
 	JsonbParseState *state = NULL;
-	JsonbValue	v;
+	JsonbValue		 v;
 
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
 	pgos_json_put_string(&state, "format", words->format);
@@ -315,7 +320,7 @@ pgos_spec_to_json(const PgosSpecWords *words)
 char *
 pgos_json_string(Jsonb *object, const char *name)
 {
-	JsonbValue	v;
+	JsonbValue v;
 
 	if (!JB_ROOT_IS_OBJECT(object) ||
 		getKeyJsonValueFromContainer(&object->root, name, strlen(name), &v) == NULL ||
@@ -328,9 +333,9 @@ PgosSpec *
 pgos_spec_from_json(PgosJobKind kind, Jsonb *json)
 {
 	PgosSpecWords words = {0};
-	JsonbValue	v;
-	char	   *parallel;
-	ListCell   *lc;
+	JsonbValue	  v;
+	char		 *parallel;
+	ListCell	 *lc;
 
 	words.format = pgos_json_string(json, "format");
 	words.compression = pgos_json_string(json, "compression");

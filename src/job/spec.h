@@ -15,16 +15,16 @@ typedef struct PgosSpecWords
 	const char *compression;
 	List	   *columns;
 	const char *if_exists;
-	const char *own_folder;		/* "true" or NULL */
+	const char *own_folder; /* "true" or NULL */
 	const char *mode;
 	const char *on_conflict;
 	const char *on_error;
-	const char *schema;			/* of a pull's relation */
+	const char *schema; /* of a pull's relation */
 	const char *table;
-	int			parallel;		/* 0: not given */
-	const char *layout;			/* of tables */
-	List	   *relids;			/* Oid list */
-	List	   *relations;		/* char * */
+	int			parallel;  /* 0: not given */
+	const char *layout;	   /* of tables */
+	List	   *relids;	   /* Oid list */
+	List	   *relations; /* char * */
 	Jsonb	   *options;
 } PgosSpecWords;
 
@@ -34,7 +34,7 @@ typedef struct PgosSpecWords
  */
 extern PgosSpec *pgos_spec_parse(PgosJobKind kind, const PgosSpecWords *words);
 
-extern Jsonb *pgos_spec_to_json(const PgosSpecWords *words);
+extern Jsonb	*pgos_spec_to_json(const PgosSpecWords *words);
 extern PgosSpec *pgos_spec_from_json(PgosJobKind kind, Jsonb *json);
 
 /* The string that member `name` of the object has, palloc'd; NULL if there is none (or it is no string). */

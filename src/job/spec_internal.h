@@ -8,10 +8,11 @@
 #include "job/spec.h"
 
 /* Index of the word in the NULL-terminated list; raises if it is not there. */
-extern int	pgos_spec_word(const char *argument, const char *word, const char *const *list);
+extern int pgos_spec_word(const char *argument, const char *word, const char *const *list);
 
 /* An option that is a whole number, written as number or string, with a unit (of guc.h) if it has one. */
-extern int64 pgos_spec_number(const char *name, const JsonbValue *value, int unit, int64 min, int64 max);
+extern int64
+pgos_spec_number(const char *name, const JsonbValue *value, int unit, int64 min, int64 max);
 
 /* ---------------------------------------------------------------- spec_pull.c */
 

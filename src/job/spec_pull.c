@@ -13,8 +13,9 @@
 #include "utils/numeric.h"
 
 const char *const pgos_pull_options[] = {
-	"part_size",   "concurrency", "reject_limit",  "max_line",	  "conflict_columns", "extra_columns",
-	"path_column", "row_column",  "hive_columns", "skip_loaded", "datestyle",		  NULL,
+	"part_size",		"concurrency",	 "reject_limit", "max_line",
+	"conflict_columns", "extra_columns", "path_column",	 "row_column",
+	"hive_columns",		"skip_loaded",	 "datestyle",	 NULL,
 };
 
 /* In the order of PgosConflict. */
@@ -23,7 +24,7 @@ static const char *const error_ways[] = {"stop", "skip", NULL};
 static const char *const extra_ways[] = {"error", "ignore", NULL};
 
 /* bytes */
-#define PGOS_DEFAULT_MAX_LINE	(64 * 1024 * 1024)
+#define PGOS_DEFAULT_MAX_LINE (64 * 1024 * 1024)
 
 static void pgos_spec_pull_wrong(const char *name, const char *expected) pg_attribute_noreturn();
 
@@ -46,7 +47,7 @@ pgos_spec_pull_string(const char *name, const JsonbValue *value, const char *exp
 static bool
 pgos_spec_pull_bool(const char *name, const JsonbValue *value)
 {
-	bool		result = false;
+	bool result = false;
 
 	if (value->type == jbvBool)
 		return value->val.boolean;
@@ -61,10 +62,10 @@ static List *
 pgos_spec_pull_names(const char *name, const JsonbValue *value)
 {
 	static const char *const expected = "an array of column names, such as [\"id\"]";
-	List	   *names = NIL;
-	JsonbIterator *it;
-	JsonbValue	v;
-	JsonbIteratorToken token;
+	List					*names = NIL;
+	JsonbIterator			*it;
+	JsonbValue				 v;
+	JsonbIteratorToken		 token;
 
 	if (value->type != jbvBinary || !JsonContainerIsArray(value->val.binary.data))
 		return list_make1(pgos_spec_pull_string(name, value, expected));
@@ -84,8 +85,8 @@ pgos_spec_pull_limit(PgosSpec *spec, const char *name, const JsonbValue *value)
 	if (value->type == jbvString && value->val.string.len > 1 &&
 		value->val.string.val[value->val.string.len - 1] == '%')
 	{
-		char	   *text = pnstrdup(value->val.string.val, value->val.string.len - 1);
-		char	   *end;
+		char *text = pnstrdup(value->val.string.val, value->val.string.len - 1);
+		char *end;
 
 		errno = 0;
 		spec->reject_percent = strtod(text, &end);
@@ -141,7 +142,7 @@ pgos_spec_pull_option(PgosSpec *spec, const char *name, const JsonbValue *value)
 	}
 	else if (strcmp(name, "header") == 0)
 		spec->load.map_header = value->type == jbvString && value->val.string.len == 3 &&
-			memcmp(value->val.string.val, "map", 3) == 0;
+								memcmp(value->val.string.val, "map", 3) == 0;
 }
 
 static void
@@ -155,13 +156,15 @@ void
 pgos_spec_pull_check(const PgosSpec *spec)
 {
 	const PgosLoadSpec *load = &spec->load;
-	bool		binary = spec->has_format && spec->format == PGOS_FORMAT_BINARY;
+	bool				binary = spec->has_format && spec->format == PGOS_FORMAT_BINARY;
 
 	if (load->skip && binary)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("on_error => 'skip' does not work with the format binary"),
-						errdetail("The format has no lines, so after a bad row nobody knows where the next "
-								  "begins.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("on_error => 'skip' does not work with the format binary"),
+			 errdetail("The format has no lines, so after a bad row nobody knows where the next "
+					   "begins.")));
 	if (!load->skip && (spec->reject_limit >= 0 || spec->reject_percent >= 0))
 		pgos_spec_pull_conflict("reject_limit", "on_error => 'stop'");
 	if (!load->skip && load->max_line != PGOS_DEFAULT_MAX_LINE)

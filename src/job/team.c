@@ -51,7 +51,7 @@ pgos_team_forget(PgosTeam *team, int i)
 PgosTeam *
 pgos_team_new(int64 job_id)
 {
-	PgosTeam   *team = NULL;
+	PgosTeam *team = NULL;
 
 	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < PGOS_TEAM_COUNT && team == NULL; i++)
@@ -98,15 +98,15 @@ pgos_team_close(PgosTeam *team)
 	ConditionVariablePrepareToSleep(&team->changed);
 	for (;;)
 	{
-		bool		importing;
+		bool importing;
 
 		LWLockAcquire(pgos_shared->lock, LW_SHARED);
 		importing = team->importing > 0;
 		LWLockRelease(pgos_shared->lock);
 		if (!importing)
 			break;
-		(void) ConditionVariableTimedSleep(&team->changed, 1000,
-										   PGOS_COMPAT_WAIT_EVENT(wait_event, "ObjstoreTeamImport"));
+		(void) ConditionVariableTimedSleep(
+			&team->changed, 1000, PGOS_COMPAT_WAIT_EVENT(wait_event, "ObjstoreTeamImport"));
 	}
 	ConditionVariableCancelSleep();
 }
@@ -115,12 +115,12 @@ void
 pgos_team_wait(PgosTeam *team)
 {
 	static uint32 wait_event = 0;
-	bool		failed;
+	bool		  failed;
 
 	ConditionVariablePrepareToSleep(&team->changed);
 	for (;;)
 	{
-		bool		active;
+		bool active;
 
 		LWLockAcquire(pgos_shared->lock, LW_SHARED);
 		active = team->active > 0;
@@ -149,12 +149,12 @@ void
 pgos_team_stop(PgosTeam *team)
 {
 	static uint32 wait_event = 0;
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PGOS_TEAM_STOP_MS);
+	TimestampTz	  deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PGOS_TEAM_STOP_MS);
 
 	ConditionVariablePrepareToSleep(&team->changed);
 	for (;;)
 	{
-		bool		active;
+		bool active;
 
 		LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 		team->open = false;
@@ -202,8 +202,8 @@ pgos_team_exit(void)
 	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < PGOS_TEAM_COUNT; i++)
 	{
-		PgosTeam   *team = &pgos_shared->teams[i];
-		bool		mine = false;
+		PgosTeam *team = &pgos_shared->teams[i];
+		bool	  mine = false;
 
 		if (!team->in_use)
 			continue;
@@ -240,19 +240,19 @@ pgos_team_exit(void)
 PgosTeam *
 pgos_team_join(void)
 {
-	PgosTeam   *team = NULL;
+	PgosTeam *team = NULL;
 
 	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < PGOS_TEAM_COUNT; i++)
 	{
-		PgosTeam   *candidate = &pgos_shared->teams[i];
+		PgosTeam *candidate = &pgos_shared->teams[i];
 
 		if (candidate->in_use && candidate->open && !candidate->failed &&
 			candidate->database == pgos_my_slot->database &&
 			candidate->role == pgos_my_slot->role && candidate->joined < candidate->seats &&
 			pg_atomic_read_u32(&candidate->next_range) < (uint32) candidate->range_count)
 		{
-			PgosLane   *lane = pgos_lane_find(candidate->database, candidate->role);
+			PgosLane *lane = pgos_lane_find(candidate->database, candidate->role);
 
 			team = candidate;
 			team->helper_importing[team->joined] = true;
@@ -315,7 +315,7 @@ pgos_team_leave(PgosTeam *team, const ErrorData *error, const char *request_id)
 PgosTeamRange *
 pgos_team_next_range(PgosTeam *team)
 {
-	uint32		index = pg_atomic_fetch_add_u32(&team->next_range, 1);
+	uint32 index = pg_atomic_fetch_add_u32(&team->next_range, 1);
 
 	return index < (uint32) team->range_count ? &team->ranges[index] : NULL;
 }
@@ -324,6 +324,6 @@ void
 pgos_team_check(PgosTeam *team)
 {
 	if (*(volatile bool *) &team->failed)
-		ereport(ERROR, (errcode(ERRCODE_QUERY_CANCELED),
-						errmsg("another worker of the job has failed")));
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED), errmsg("another worker of the job has failed")));
 }

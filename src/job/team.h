@@ -28,55 +28,55 @@
 #include "storage/block.h"
 #include "storage/condition_variable.h"
 
-#define PGOS_TEAM_COUNT		32
-#define PGOS_TEAM_RANGES	256
+#define PGOS_TEAM_COUNT 32
+#define PGOS_TEAM_RANGES 256
 
 typedef struct PgosTeamRange
 {
 	Oid			relid;
 	BlockNumber first;
-	BlockNumber end;			/* first block behind it; InvalidBlockNumber: no end */
+	BlockNumber end; /* first block behind it; InvalidBlockNumber: no end */
 	/* result */
-	bool		done;
-	int64		rows;
-	int64		raw_bytes;
-	int64		bytes;
-	uint32		crc;
-	int			parts;
-	char		etag[128];
+	bool   done;
+	int64  rows;
+	int64  raw_bytes;
+	int64  bytes;
+	uint32 crc;
+	int	   parts;
+	char   etag[128];
 } PgosTeamRange;
 
 typedef struct PgosTeam
 {
-	bool		in_use;
-	bool		open;			/* helpers may join */
-	Oid			database;
-	Oid			role;
-	int64		job_id;
-	pid_t		leader_pid;
-	int			seats;			/* helpers wanted */
-	int			joined;
-	int			importing;		/* joined, but without the snapshot yet */
-	int			active;			/* joined and not left */
-	pid_t		helpers[64];	/* 0: has left */
-	bool		helper_importing[64];
-	bool		told;			/* helpers have been told to stop */
-	bool		failed;
+	bool  in_use;
+	bool  open; /* helpers may join */
+	Oid	  database;
+	Oid	  role;
+	int64 job_id;
+	pid_t leader_pid;
+	int	  seats; /* helpers wanted */
+	int	  joined;
+	int	  importing;   /* joined, but without the snapshot yet */
+	int	  active;	   /* joined and not left */
+	pid_t helpers[64]; /* 0: has left */
+	bool  helper_importing[64];
+	bool  told; /* helpers have been told to stop */
+	bool  failed;
 	/* of the first failure */
-	int			sqlstate;
-	char		message[512];
-	char		detail[1024];
-	char		hint[512];
-	char		request_id[128];
+	int	 sqlstate;
+	char message[512];
+	char detail[1024];
+	char hint[512];
+	char request_id[128];
 
-	char		snapshot[64];	/* name of the exported snapshot */
-	char		folder[1100];	/* of the dataset that is pulled */
-	char		suffix[64];		/* of the object's names, or "" */
-	int			condition;		/* PgosPutCondition of the objects */
+	char			  snapshot[64]; /* name of the exported snapshot */
+	char			  folder[1100]; /* of the dataset that is pulled */
+	char			  suffix[64];	/* of the object's names, or "" */
+	int				  condition;	/* PgosPutCondition of the objects */
 	ConditionVariable changed;
-	pg_atomic_uint32 next_range;
-	int			range_count;
-	PgosTeamRange ranges[PGOS_TEAM_RANGES];
+	pg_atomic_uint32  next_range;
+	int				  range_count;
+	PgosTeamRange	  ranges[PGOS_TEAM_RANGES];
 } PgosTeam;
 
 extern Size pgos_team_shmem_size(void);

@@ -42,29 +42,29 @@ pgos_utility_database(Node *statement)
 				return ((RenameStmt *) statement)->subname;
 			return NULL;
 		case T_AlterDatabaseStmt:
-			{
-				ListCell   *lc;
+		{
+			ListCell *lc;
 
-				foreach (lc, ((AlterDatabaseStmt *) statement)->options)
-				{
-					if (strcmp(((DefElem *) lfirst(lc))->defname, "tablespace") == 0)
-						return ((AlterDatabaseStmt *) statement)->dbname;
-				}
-				return NULL;
+			foreach (lc, ((AlterDatabaseStmt *) statement)->options)
+			{
+				if (strcmp(((DefElem *) lfirst(lc))->defname, "tablespace") == 0)
+					return ((AlterDatabaseStmt *) statement)->dbname;
 			}
+			return NULL;
+		}
 		case T_CreatedbStmt:
+		{
+			ListCell *lc;
+
+			foreach (lc, ((CreatedbStmt *) statement)->options)
 			{
-				ListCell   *lc;
+				DefElem *option = lfirst(lc);
 
-				foreach (lc, ((CreatedbStmt *) statement)->options)
-				{
-					DefElem    *option = lfirst(lc);
-
-					if (strcmp(option->defname, "template") == 0 && option->arg != NULL)
-						return defGetString(option);
-				}
-				return "template1";
+				if (strcmp(option->defname, "template") == 0 && option->arg != NULL)
+					return defGetString(option);
 			}
+			return "template1";
+		}
 		default:
 			return NULL;
 	}
@@ -94,12 +94,12 @@ pgos_unblock_at_exit(int code, Datum arg)
 static int
 pgos_ask_to_leave(Oid database)
 {
-	int			count = 0;
+	int count = 0;
 
 	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < pgos_shared->slot_count; i++)
 	{
-		PgosSlot   *slot = &pgos_shared->slots[i];
+		PgosSlot *slot = &pgos_shared->slots[i];
 
 		if (slot->state == PGOS_SLOT_FREE || slot->database != database || slot->job_id != 0)
 			continue;
@@ -115,7 +115,7 @@ pgos_ask_to_leave(Oid database)
 static void
 pgos_clear_database(Oid database)
 {
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PGOS_LEAVE_MS);
+	TimestampTz	  deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PGOS_LEAVE_MS);
 	static uint32 wait_event = 0;
 
 	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
@@ -144,7 +144,8 @@ pgos_process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyT
 	if (!OidIsValid(database))
 	{
 		if (pgos_prev_utility)
-			pgos_prev_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+			pgos_prev_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest,
+							  qc);
 		else
 			standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv,
 									dest, qc);
@@ -156,7 +157,8 @@ pgos_process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyT
 	{
 		pgos_clear_database(database);
 		if (pgos_prev_utility)
-			pgos_prev_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+			pgos_prev_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest,
+							  qc);
 		else
 			standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv,
 									dest, qc);

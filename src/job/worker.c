@@ -41,8 +41,8 @@
 static void
 pgos_worker_exit(int code, Datum arg)
 {
-	PgosSlot   *slot = pgos_my_slot;
-	Latch	   *launcher;
+	PgosSlot *slot = pgos_my_slot;
+	Latch	 *launcher;
 
 	if (slot == NULL)
 		return;
@@ -75,9 +75,9 @@ pgos_worker_exit(int code, Datum arg)
 static bool
 pgos_worker_attach(int index)
 {
-	PgosSlot   *slot = &pgos_shared->slots[index];
-	uint32		generation;
-	bool		mine;
+	PgosSlot *slot = &pgos_shared->slots[index];
+	uint32	  generation;
+	bool	  mine;
 
 	memcpy(&generation, MyBgworkerEntry->bgw_extra, sizeof(generation));
 	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
@@ -112,7 +112,7 @@ pgos_others_wait(const PgosLane *mine)
 {
 	for (int i = 0; i < pgos_shared->lane_count; i++)
 	{
-		PgosLane   *lane = &pgos_shared->lanes[i];
+		PgosLane *lane = &pgos_shared->lanes[i];
 
 		if (lane != mine && lane->in_use && lane->pending > 0)
 			return true;
@@ -129,10 +129,10 @@ pgos_worker_claim(MemoryContext context, PgosJob *job)
 {
 	for (;;)
 	{
-		PgosLane   *lane;
-		uint32		pending;
-		bool		found;
-		bool		empty;
+		PgosLane *lane;
+		uint32	  pending;
+		bool	  found;
+		bool	  empty;
 
 		LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 		lane = pgos_lane_find(MyDatabaseId, pgos_my_slot->role);
@@ -209,7 +209,7 @@ pgos_worker_cleanup(PgosRun *run, bool give_up)
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
+		ErrorData *error;
 
 		MemoryContextSwitchTo(run->context);
 		error = CopyErrorData();
@@ -237,12 +237,12 @@ pgos_worker_report(const PgosJob *job)
 static ErrorData *
 pgos_worker_try(PgosRun *run)
 {
-	ErrorData  *volatile error = NULL;
+	ErrorData *volatile error = NULL;
 	MemoryContext context = run->context;
 
 	PG_TRY();
 	{
-		PgosJob    *job = run->job;
+		PgosJob *job = run->job;
 
 		if (run->team != NULL)
 		{
@@ -258,11 +258,12 @@ pgos_worker_try(PgosRun *run)
 				pgos_pull_help(run);
 		}
 		else if (job->attempts > pgos_max_attempts)
-			ereport(ERROR, (errcode(ERRCODE_OPERATOR_INTERVENTION),
-							errmsg("job was interrupted %d times", job->attempts - 1),
-							errdetail("Its worker ended in the middle each time."),
-							errhint("Look into the server's log for the reason, then enqueue it again. "
-									"The limit is pgobjstore.max_attempts.")));
+			ereport(ERROR,
+					(errcode(ERRCODE_OPERATOR_INTERVENTION),
+					 errmsg("job was interrupted %d times", job->attempts - 1),
+					 errdetail("Its worker ended in the middle each time."),
+					 errhint("Look into the server's log for the reason, then enqueue it again. "
+							 "The limit is pgobjstore.max_attempts.")));
 		else
 		{
 			job->spec = pgos_spec_from_json(job->kind, job->spec_json);
@@ -296,8 +297,8 @@ pgos_worker_try(PgosRun *run)
 static void
 pgos_worker_run(PgosJob *job, MemoryContext context)
 {
-	PgosRun		run = {0};
-	ErrorData  *error;
+	PgosRun	   run = {0};
+	ErrorData *error;
 
 	MemoryContextSwitchTo(context);
 	run.job = job;
@@ -308,9 +309,8 @@ pgos_worker_run(PgosJob *job, MemoryContext context)
 	error = pgos_worker_try(&run);
 	if (error != NULL)
 	{
-		bool		cancelled = error->sqlerrcode == ERRCODE_QUERY_CANCELED;
-		char	   *request_id =
-			pgos_failure_request_id() ? pstrdup(pgos_failure_request_id()) : NULL;
+		bool  cancelled = error->sqlerrcode == ERRCODE_QUERY_CANCELED;
+		char *request_id = pgos_failure_request_id() ? pstrdup(pgos_failure_request_id()) : NULL;
 
 		/* a second cancel must not keep us from cleaning up */
 		pgos_slot_set(PGOS_SLOT_BUSY, job->job_id);
@@ -343,9 +343,9 @@ pgos_worker_run(PgosJob *job, MemoryContext context)
 static void
 pgos_worker_help(PgosTeam *team, MemoryContext context)
 {
-	PgosRun		run = {0};
-	PgosJob		job = {0};
-	ErrorData  *error;
+	PgosRun	   run = {0};
+	PgosJob	   job = {0};
+	ErrorData *error;
 
 	MemoryContextReset(context);
 	MemoryContextSwitchTo(context);
@@ -373,8 +373,8 @@ static bool
 pgos_worker_idle(void)
 {
 	static uint32 wait_event = 0;
-	int			rc;
-	bool		leave;
+	int			  rc;
+	bool		  leave;
 
 	rc = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, pgos_idle_timeout,
 				   PGOS_COMPAT_WAIT_EVENT(wait_event, "ObjstoreWorkerIdle"));
@@ -390,7 +390,7 @@ pgos_worker_idle(void)
 	leave = pgos_my_slot->leave;
 	if (!leave && (rc & WL_TIMEOUT))
 	{
-		PgosLane   *lane = pgos_lane_find(MyDatabaseId, pgos_my_slot->role);
+		PgosLane *lane = pgos_lane_find(MyDatabaseId, pgos_my_slot->role);
 
 		leave = lane == NULL || lane->pending == 0;
 		pgos_my_slot->leave = leave;
@@ -402,15 +402,15 @@ pgos_worker_idle(void)
 static bool
 pgos_scan_is_running(int64 job_id)
 {
-	bool		running = false;
+	bool running = false;
 
 	LWLockAcquire(pgos_shared->lock, LW_SHARED);
 	for (int i = 0; i < pgos_shared->slot_count && !running; i++)
 	{
-		PgosSlot   *slot = &pgos_shared->slots[i];
+		PgosSlot *slot = &pgos_shared->slots[i];
 
 		running = slot->state != PGOS_SLOT_FREE && slot->database == MyDatabaseId &&
-			slot->job_id == job_id;
+				  slot->job_id == job_id;
 	}
 	LWLockRelease(pgos_shared->lock);
 	return running;
@@ -444,8 +444,8 @@ void
 pgos_worker_main(Datum arg)
 {
 	MemoryContext context;
-	Oid			role;
-	Oid			database;
+	Oid			  role;
+	Oid			  database;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	/* the default handler of a worker would raise inside of libraries */
@@ -469,9 +469,9 @@ pgos_worker_main(Datum arg)
 	context = AllocSetContextCreate(TopMemoryContext, "pgobjstore job", ALLOCSET_DEFAULT_SIZES);
 	for (;;)
 	{
-		PgosJob		job;
-		PgosTeam   *team;
-		bool		leave;
+		PgosJob	  job;
+		PgosTeam *team;
+		bool	  leave;
 
 		team = pgos_team_join();
 		if (team != NULL)

@@ -19,14 +19,14 @@
 #include "store/file_internal.h"
 #include "utils/memutils.h"
 
-#define BLOCK			(1024 * 1024)
-#define MAX_PARTS		1000000
+#define BLOCK (1024 * 1024)
+#define MAX_PARTS 1000000
 
 typedef struct FileUpload
 {
-	PgosUpload	base;
+	PgosUpload	  base;
 	PgosTempFile *file;
-	int			last_part;
+	int			  last_part;
 } FileUpload;
 
 static void
@@ -55,7 +55,7 @@ static PgosRequest *
 file_put_start(PgosStore *store, const char *key, const void *data, size_t len,
 			   PgosPutCondition condition, PgosObjectInfo *info)
 {
-	PgosRequest *request = pgos_request_create(store, sizeof(PgosRequest));
+	PgosRequest	 *request = pgos_request_create(store, sizeof(PgosRequest));
 	MemoryContext old = MemoryContextSwitchTo(request->context);
 	PgosTempFile *file;
 
@@ -83,9 +83,9 @@ file_put_start(PgosStore *store, const char *key, const void *data, size_t len,
 static PgosUpload *
 file_upload_begin(PgosStore *store, const char *key)
 {
-	FileUpload *upload = (FileUpload *) pgos_upload_create(store, key, sizeof(FileUpload));
+	FileUpload	 *upload = (FileUpload *) pgos_upload_create(store, key, sizeof(FileUpload));
 	MemoryContext old = MemoryContextSwitchTo(upload->base.context);
-	const char *name;
+	const char	 *name;
 
 	upload->file = pgos_temp_file_create(store, key);
 	name = strrchr(upload->file->tmp_path, '/') + 1;
@@ -98,17 +98,17 @@ static void
 require_open(FileUpload *upload)
 {
 	if (upload->file->fd < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("upload of \"%s\" to server \"%s\" is closed",
-						pgos_display_text(upload->base.key), upload->base.store->options.server_name)));
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("upload of \"%s\" to server \"%s\" is closed",
+							   pgos_display_text(upload->base.key),
+							   upload->base.store->options.server_name)));
 }
 
 static PgosRequest *
 file_upload_part_start(PgosUpload *base, int part_no, const void *data, size_t len)
 {
-	FileUpload *upload = (FileUpload *) base;
-	PgosStore  *store = base->store;
+	FileUpload	*upload = (FileUpload *) base;
+	PgosStore	*store = base->store;
 	PgosRequest *request;
 
 	require_open(upload);
@@ -134,11 +134,11 @@ file_upload_complete(PgosUpload *base, int64 total_size, PgosPutCondition condit
 
 	require_open(upload);
 	if (upload->file->written != total_size)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("upload of \"%s\" to server \"%s\" has " INT64_FORMAT " bytes, expected " INT64_FORMAT,
-						pgos_display_text(base->key), base->store->options.server_name,
-						upload->file->written, total_size)));
+		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+						errmsg("upload of \"%s\" to server \"%s\" has " INT64_FORMAT
+							   " bytes, expected " INT64_FORMAT,
+							   pgos_display_text(base->key), base->store->options.server_name,
+							   upload->file->written, total_size)));
 	pgos_temp_file_publish(upload->file, condition, info);
 }
 
@@ -154,7 +154,7 @@ file_upload_abort(PgosUpload *base)
 static int
 open_file(PgosStore *store, const char *path, struct stat *st)
 {
-	int			fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0)
 	{
@@ -181,11 +181,11 @@ raise_missing(PgosStore *store, const char *path)
 static void
 read_bytes(PgosStore *store, int fd, const char *path, int64 offset, void *dest, size_t len)
 {
-	char	   *p = dest;
+	char *p = dest;
 
 	while (len > 0)
 	{
-		ssize_t		n;
+		ssize_t n;
 
 		CHECK_FOR_INTERRUPTS();
 		n = pread(fd, p, Min(len, BLOCK), (off_t) offset);
@@ -194,10 +194,11 @@ read_bytes(PgosStore *store, int fd, const char *path, int64 offset, void *dest,
 		if (n < 0)
 			pgos_file_raise(store, "read", path);
 		if (n == 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("could not read file \"%s\" of server \"%s\": it is shorter than expected",
-							pgos_display_text(path), store->options.server_name)));
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("could not read file \"%s\" of server \"%s\": it is shorter than expected",
+						pgos_display_text(path), store->options.server_name)));
 		store->counters.bytes_received += n;
 		offset += n;
 		p += n;
@@ -209,11 +210,11 @@ static PgosRequest *
 file_get_start(PgosStore *store, const char *key, int64 offset, size_t len, const char *if_match,
 			   void *dest)
 {
-	char	   *path = pgos_file_path(store, key);
-	struct stat st;
+	char		  *path = pgos_file_path(store, key);
+	struct stat	   st;
 	PgosObjectInfo info;
-	PgosRequest *request;
-	int			fd = open_file(store, path, &st);
+	PgosRequest	  *request;
+	int			   fd = open_file(store, path, &st);
 
 	if (fd < 0)
 		raise_missing(store, path);
@@ -222,11 +223,11 @@ file_get_start(PgosStore *store, const char *key, int64 offset, size_t len, cons
 	{
 		pgos_file_info(&st, &info);
 		if (if_match != NULL && strcmp(if_match, info.etag) != 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("could not read file \"%s\" of server \"%s\": it was replaced while it was being read",
-							pgos_display_text(path), store->options.server_name),
-					 errhint("Run the job again to read the new file.")));
+			ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+							errmsg("could not read file \"%s\" of server \"%s\": it was replaced "
+								   "while it was being read",
+								   pgos_display_text(path), store->options.server_name),
+							errhint("Run the job again to read the new file.")));
 		read_bytes(store, fd, path, offset, dest, len);
 	}
 	PG_FINALLY();
@@ -244,8 +245,8 @@ file_get_start(PgosStore *store, const char *key, int64 offset, size_t len, cons
 static char *
 file_read(PgosStore *store, const char *key, size_t max_len, size_t *len, PgosObjectInfo *info)
 {
-	char	   *path = pgos_file_path(store, key);
-	char	   *volatile data = NULL;
+	char *path = pgos_file_path(store, key);
+	char *volatile data = NULL;
 	struct stat st;
 	int			fd = open_file(store, path, &st);
 
@@ -255,10 +256,11 @@ file_read(PgosStore *store, const char *key, size_t max_len, size_t *len, PgosOb
 	PG_TRY();
 	{
 		if ((uint64) st.st_size > max_len)
-			ereport(ERROR,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("could not read file \"%s\" of server \"%s\": it is larger than %zu bytes",
-							pgos_display_text(path), store->options.server_name, max_len)));
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("could not read file \"%s\" of server \"%s\": it is larger than %zu bytes",
+						pgos_display_text(path), store->options.server_name, max_len)));
 		data = MemoryContextAllocHuge(CurrentMemoryContext, st.st_size + 1);
 		read_bytes(store, fd, path, 0, data, st.st_size);
 		data[st.st_size] = '\0';
@@ -297,7 +299,7 @@ file_head(PgosStore *store, const char *key, PgosObjectInfo *info)
 static void
 file_delete(PgosStore *store, const char *key)
 {
-	char	   *path = pgos_file_path(store, key);
+	char *path = pgos_file_path(store, key);
 
 	store->counters.requests++;
 	if (unlink(path) != 0 && errno != ENOENT && errno != ENOTDIR)
@@ -306,18 +308,16 @@ file_delete(PgosStore *store, const char *key)
 	pfree(path);
 }
 
-const PgosStoreDriver pgos_file_driver = {
-	.open = file_open,
-	.url = file_url,
-	.put_start = file_put_start,
-	.get_start = file_get_start,
-	.upload_begin = file_upload_begin,
-	.upload_part_start = file_upload_part_start,
-	.upload_complete = file_upload_complete,
-	.upload_abort = file_upload_abort,
-	.upload_abort_all = pgos_file_abort_all,
-	.head = file_head,
-	.read = file_read,
-	.delete = file_delete,
-	.list = pgos_file_list
-};
+const PgosStoreDriver pgos_file_driver = {.open = file_open,
+										  .url = file_url,
+										  .put_start = file_put_start,
+										  .get_start = file_get_start,
+										  .upload_begin = file_upload_begin,
+										  .upload_part_start = file_upload_part_start,
+										  .upload_complete = file_upload_complete,
+										  .upload_abort = file_upload_abort,
+										  .upload_abort_all = pgos_file_abort_all,
+										  .head = file_head,
+										  .read = file_read,
+										  .delete = file_delete,
+										  .list = pgos_file_list};

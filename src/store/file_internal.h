@@ -16,7 +16,7 @@
 #include "store/store_driver.h"
 
 /* What has not been completed yet; not a key, and in no listing. */
-#define PGOS_FILE_TMP_PREFIX	".pgobjstore-tmp-"
+#define PGOS_FILE_TMP_PREFIX ".pgobjstore-tmp-"
 
 /*
  * A file being written: a temporary file in the final one's directory.  Registered with the context it was
@@ -24,14 +24,14 @@
  */
 typedef struct PgosTempFile
 {
-	PgosStore  *store;
-	char	   *key;
-	char	   *path;			/* the final one's */
-	char	   *tmp_path;
-	int			fd;				/* -1 when closed */
-	bool		published;
-	int64		written;
-	dlist_node	node;			/* in the list of this process's temporary files */
+	PgosStore			 *store;
+	char				 *key;
+	char				 *path; /* the final one's */
+	char				 *tmp_path;
+	int					  fd; /* -1 when closed */
+	bool				  published;
+	int64				  written;
+	dlist_node			  node; /* in the list of this process's temporary files */
 	MemoryContextCallback callback;
 } PgosTempFile;
 
@@ -45,8 +45,8 @@ extern PgosTempFile *pgos_temp_file_create(PgosStore *store, const char *key);
 /* Writes at the end. */
 extern void pgos_temp_file_write(PgosTempFile *file, const void *data, size_t len);
 /* Makes it durable under its final name.  info may be NULL. */
-extern void pgos_temp_file_publish(PgosTempFile *file, PgosPutCondition condition,
-								   PgosObjectInfo *info);
+extern void
+pgos_temp_file_publish(PgosTempFile *file, PgosPutCondition condition, PgosObjectInfo *info);
 /* Closes and removes it; may be repeated.  Never raises. */
 extern void pgos_temp_file_discard(PgosTempFile *file);
 
@@ -69,6 +69,6 @@ extern void pgos_file_raise(PgosStore *store, const char *action, const char *pa
 extern void pgos_file_list(PgosStore *store, const char *key_prefix, char delimiter,
 						   PgosListCallback callback, void *arg);
 /* Removes temporary files of dead processes, and this process's own, whose keys may begin with key_prefix. */
-extern int	pgos_file_abort_all(PgosStore *store, const char *key_prefix);
+extern int pgos_file_abort_all(PgosStore *store, const char *key_prefix);
 
 #endif

@@ -17,29 +17,29 @@
 #include "utils/memutils.h"
 
 /* Symbolic links may make a circle. */
-#define MAX_DEPTH	64
+#define MAX_DEPTH 64
 
 typedef struct DirName
 {
-	char	   *text;			/* with a '/' at its end if it is a directory */
+	char	   *text; /* with a '/' at its end if it is a directory */
 	struct stat st;
 } DirName;
 
 typedef struct DirNames
 {
-	DirName	   *names;
-	int			count;
-	int			size;
+	DirName *names;
+	int		 count;
+	int		 size;
 } DirNames;
 
 typedef struct Walk
 {
-	PgosStore  *store;
-	bool		temporary;		/* look at unfinished files, not at objects */
-	char		delimiter;
+	PgosStore		*store;
+	bool			 temporary; /* look at unfinished files, not at objects */
+	char			 delimiter;
 	PgosListCallback callback;
-	void	   *arg;
-	MemoryContext caller;		/* the callback's memory context */
+	void			*arg;
+	MemoryContext	 caller; /* the callback's memory context */
 } Walk;
 
 static int
@@ -68,11 +68,11 @@ close_dir(void *arg)
 static void
 read_dir(Walk *walk, const char *path, const char *prefix, DirNames *result)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "pgobjstore directory",
-												  ALLOCSET_SMALL_SIZES);
+	MemoryContext context =
+		AllocSetContextCreate(CurrentMemoryContext, "pgobjstore directory", ALLOCSET_SMALL_SIZES);
 	MemoryContextCallback *callback = MemoryContextAlloc(context, sizeof(MemoryContextCallback));
-	struct dirent *entry;
-	DIR		   *dir = opendir(path);
+	struct dirent		  *entry;
+	DIR					  *dir = opendir(path);
 
 	memset(result, 0, sizeof(*result));
 	if (dir == NULL)
@@ -112,8 +112,9 @@ read_dir(Walk *walk, const char *path, const char *prefix, DirNames *result)
 		if (result->count == result->size)
 		{
 			result->size = Max(result->size * 2, 64);
-			result->names = result->names == NULL ? palloc(result->size * sizeof(DirName))
-				: repalloc_huge(result->names, result->size * sizeof(DirName));
+			result->names = result->names == NULL
+								? palloc(result->size * sizeof(DirName))
+								: repalloc_huge(result->names, result->size * sizeof(DirName));
 		}
 		name = &result->names[result->count++];
 		name->text = psprintf("%s%s", entry->d_name, S_ISDIR(st.st_mode) ? "/" : "");
@@ -129,15 +130,15 @@ read_dir(Walk *walk, const char *path, const char *prefix, DirNames *result)
 static bool
 has_object(Walk *walk, const char *path, int depth)
 {
-	DirNames		names;
-	bool		found = false;
+	DirNames names;
+	bool	 found = false;
 
 	if (depth > MAX_DEPTH)
 		return false;
 	read_dir(walk, path, "", &names);
 	for (int i = 0; i < names.count && !found; i++)
 		found = !S_ISDIR(names.names[i].st.st_mode) ||
-			has_object(walk, psprintf("%s/%s", path, names.names[i].text), depth + 1);
+				has_object(walk, psprintf("%s/%s", path, names.names[i].text), depth + 1);
 	return found;
 }
 
@@ -145,7 +146,7 @@ static bool
 report(Walk *walk, const char *key, const PgosObjectInfo *info)
 {
 	MemoryContext old = MemoryContextSwitchTo(walk->caller);
-	bool		more = walk->callback(key, info, walk->arg);
+	bool		  more = walk->callback(key, info, walk->arg);
 
 	MemoryContextSwitchTo(old);
 	return more;
@@ -158,18 +159,18 @@ report(Walk *walk, const char *key, const PgosObjectInfo *info)
 static bool
 walk_dir(Walk *walk, const char *dir, const char *prefix, int depth)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "pgobjstore listing",
-												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext context =
+		AllocSetContextCreate(CurrentMemoryContext, "pgobjstore listing", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	const char *root = walk->store->options.url.prefix;
-	DirNames		names;
-	bool		more = true;
+	const char	 *root = walk->store->options.url.prefix;
+	DirNames	  names;
+	bool		  more = true;
 
 	read_dir(walk, psprintf("%s/%s", root, dir), prefix, &names);
 	for (int i = 0; i < names.count && more; i++)
 	{
-		DirName	   *name = &names.names[i];
-		char	   *key = psprintf("%s%s", dir, name->text);
+		DirName		  *name = &names.names[i];
+		char		  *key = psprintf("%s%s", dir, name->text);
 		PgosObjectInfo info = {0};
 
 		if (!S_ISDIR(name->st.st_mode))
@@ -179,7 +180,7 @@ walk_dir(Walk *walk, const char *dir, const char *prefix, int depth)
 		}
 		else if (walk->delimiter == '/')
 			more = !has_object(walk, psprintf("%s/%s", root, key), depth + 1) ||
-				report(walk, key, &info);
+				   report(walk, key, &info);
 		else if (depth < MAX_DEPTH)
 			more = walk_dir(walk, key, "", depth + 1);
 		pfree(key);
@@ -200,7 +201,7 @@ walk_prefix(Walk *walk, const char *key_prefix)
 	/* A prefix that no key can have has no keys: it must not lead out of the root. */
 	if (dir_len > 0)
 	{
-		char	   *without_slash = pnstrdup(dir, dir_len - 1);
+		char *without_slash = pnstrdup(dir, dir_len - 1);
 
 		(void) pgos_file_path(walk->store, without_slash);
 		pfree(without_slash);
@@ -213,7 +214,7 @@ void
 pgos_file_list(PgosStore *store, const char *key_prefix, char delimiter, PgosListCallback callback,
 			   void *arg)
 {
-	Walk		walk = {store, false, delimiter, callback, arg, CurrentMemoryContext};
+	Walk walk = {store, false, delimiter, callback, arg, CurrentMemoryContext};
 
 	if (delimiter != '\0' && delimiter != '/')
 		elog(ERROR, "listing with delimiter \"%c\" is not supported", delimiter);
@@ -233,9 +234,9 @@ typedef struct AbortArg
 static int
 process_of(const char *key)
 {
-	const char *slash = strrchr(key, '/');
-	const char *name = slash != NULL ? slash + 1 : key;
-	int			pid;
+	const char	*slash = strrchr(key, '/');
+	const char	*name = slash != NULL ? slash + 1 : key;
+	int			 pid;
 	unsigned int counter;
 
 	if (sscanf(name + strlen(PGOS_FILE_TMP_PREFIX), "%d-%u", &pid, &counter) != 2 || pid <= 0)
@@ -246,10 +247,10 @@ process_of(const char *key)
 static bool
 abort_one(const char *key, const PgosObjectInfo *info, void *arg)
 {
-	AbortArg   *abort = arg;
-	char	   *path = psprintf("%s/%s", abort->store->options.url.prefix, key);
+	AbortArg	 *abort = arg;
+	char		 *path = psprintf("%s/%s", abort->store->options.url.prefix, key);
 	PgosTempFile *mine = pgos_temp_file_find(path);
-	int			pid = process_of(key);
+	int			  pid = process_of(key);
 
 	if (mine != NULL)
 	{
@@ -274,8 +275,8 @@ abort_one(const char *key, const PgosObjectInfo *info, void *arg)
 int
 pgos_file_abort_all(PgosStore *store, const char *key_prefix)
 {
-	AbortArg	arg = {store, key_prefix, 0};
-	Walk		walk = {store, true, '\0', abort_one, &arg, CurrentMemoryContext};
+	AbortArg arg = {store, key_prefix, 0};
+	Walk	 walk = {store, true, '\0', abort_one, &arg, CurrentMemoryContext};
 
 	walk_prefix(&walk, key_prefix);
 	return arg.removed;

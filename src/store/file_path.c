@@ -18,36 +18,36 @@
 #include "store/file_internal.h"
 
 /* Bytes written between two looks at interrupts. */
-#define BLOCK			(1024 * 1024)
-#define MAX_COMPONENT	255
+#define BLOCK (1024 * 1024)
+#define MAX_COMPONENT 255
 /* A directory may be removed by somebody else (as empty) between its creation and the file's. */
-#define CREATE_TRIES	5
+#define CREATE_TRIES 5
 
 static dlist_head temp_files = DLIST_STATIC_INIT(temp_files);
 
 void
 pgos_file_raise(PgosStore *store, const char *action, const char *path)
 {
-	int			code = errno;
-	bool		full = code == ENOSPC || code == EDQUOT;
+	int	 code = errno;
+	bool full = code == ENOSPC || code == EDQUOT;
 
 	errno = code;
-	ereport(ERROR,
-			(full ? errcode(ERRCODE_DISK_FULL) : errcode_for_file_access(),
-			 errmsg("could not %s file \"%s\" of server \"%s\": %m", action, pgos_display_text(path),
-					store->options.server_name),
-			 full ? errhint("Free space on the file system of the store, or set the option url of the server to another one.") : 0));
+	ereport(ERROR, (full ? errcode(ERRCODE_DISK_FULL) : errcode_for_file_access(),
+					errmsg("could not %s file \"%s\" of server \"%s\": %m", action,
+						   pgos_display_text(path), store->options.server_name),
+					full ? errhint("Free space on the file system of the store, or set the option "
+								   "url of the server to another one.")
+						 : 0));
 	pg_unreachable();
 }
 
 static void
 raise_bad_key(PgosStore *store, const char *key, const char *detail)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_NAME),
-			 errmsg("key \"%s\" cannot be stored on server \"%s\"", pgos_display_text(key),
-					store->options.server_name),
-			 errdetail_internal("%s", detail)));
+	ereport(ERROR, (errcode(ERRCODE_INVALID_NAME),
+					errmsg("key \"%s\" cannot be stored on server \"%s\"", pgos_display_text(key),
+						   store->options.server_name),
+					errdetail_internal("%s", detail)));
 }
 
 char *
@@ -58,16 +58,19 @@ pgos_file_path(PgosStore *store, const char *key)
 
 	for (;;)
 	{
-		size_t		len = strcspn(component, "/");
+		size_t len = strcspn(component, "/");
 
 		if (len == 0)
-			raise_bad_key(store, key, "In a file: store a key has no empty component between slashes.");
+			raise_bad_key(store, key,
+						  "In a file: store a key has no empty component between slashes.");
 		if (len > MAX_COMPONENT)
-			raise_bad_key(store, key, "In a file: store a component between slashes has at most 255 bytes.");
+			raise_bad_key(store, key,
+						  "In a file: store a component between slashes has at most 255 bytes.");
 		if ((len == 1 && component[0] == '.') || (len == 2 && strncmp(component, "..", 2) == 0))
 			raise_bad_key(store, key, "In a file: store no component of a key is \".\" or \"..\".");
 		if (strncmp(component, PGOS_FILE_TMP_PREFIX, strlen(PGOS_FILE_TMP_PREFIX)) == 0)
-			raise_bad_key(store, key, "Names that begin with \"" PGOS_FILE_TMP_PREFIX
+			raise_bad_key(store, key,
+						  "Names that begin with \"" PGOS_FILE_TMP_PREFIX
 						  "\" are those of unfinished files.");
 		if (component[len] == '\0')
 			break;
@@ -84,11 +87,11 @@ pgos_file_path(PgosStore *store, const char *key)
 static char *
 parent_of(const char *path)
 {
-	char	   *parent = pstrdup(path);
+	char *parent = pstrdup(path);
 
 	get_parent_directory(parent);
 	if (parent[0] == '\0')
-		strcpy(parent, ".");
+		snprintf(parent, strlen(path) + 1, ".");
 	return parent;
 }
 
@@ -134,7 +137,7 @@ pgos_file_remove_empty_dirs(PgosStore *store, const char *path)
 	strlcpy(dir, path, sizeof(dir));
 	for (;;)
 	{
-		char	   *slash = strrchr(dir, '/');
+		char *slash = strrchr(dir, '/');
 
 		if (slash == NULL)
 			return;
@@ -176,7 +179,7 @@ temp_file_release(void *arg)
 PgosTempFile *
 pgos_temp_file_find(const char *tmp_path)
 {
-	dlist_iter	iter;
+	dlist_iter iter;
 
 	dlist_foreach(iter, &temp_files)
 	{
@@ -193,7 +196,7 @@ pgos_temp_file_create(PgosStore *store, const char *key)
 {
 	static uint32 counter = 0;
 	PgosTempFile *file = palloc0(sizeof(PgosTempFile));
-	char	   *dir;
+	char		 *dir;
 
 	file->store = store;
 	file->key = pstrdup(key);
@@ -201,7 +204,7 @@ pgos_temp_file_create(PgosStore *store, const char *key)
 	file->path = pgos_file_path(store, key);
 	dir = parent_of(file->path);
 	ReserveExternalFD();
-	file->published = true;		/* nothing to remove yet */
+	file->published = true; /* nothing to remove yet */
 	file->callback.func = temp_file_release;
 	file->callback.arg = file;
 
@@ -242,7 +245,7 @@ pgos_temp_file_write(PgosTempFile *file, const void *data, size_t len)
 
 	while (len > 0)
 	{
-		ssize_t		n;
+		ssize_t n;
 
 		CHECK_FOR_INTERRUPTS();
 		errno = 0;
@@ -301,7 +304,7 @@ pgos_temp_file_publish(PgosTempFile *file, PgosPutCondition condition, PgosObjec
 void
 pgos_file_info(const struct stat *st, PgosObjectInfo *info)
 {
-	uint64		nanoseconds = (uint64) st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+	uint64 nanoseconds = (uint64) st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 
 	info->size = st->st_size;
 	info->mtime = st->st_mtim.tv_sec;

@@ -13,11 +13,11 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-#define MIB						((int64) 1024 * 1024)
-#define S3_MIN_PART_SIZE		(5 * MIB)
-#define S3_MAX_PART_SIZE		(5 * 1024 * MIB)
-#define S3_MAX_PARTS			10000
-#define S3_MAX_OBJECT_SIZE		(5 * 1024 * 1024 * MIB)
+#define MIB ((int64) 1024 * 1024)
+#define S3_MIN_PART_SIZE (5 * MIB)
+#define S3_MAX_PART_SIZE (5 * 1024 * MIB)
+#define S3_MAX_PARTS 10000
+#define S3_MAX_OBJECT_SIZE (5 * 1024 * 1024 * MIB)
 
 /* ---------------------------------------------------------------- opening */
 
@@ -39,10 +39,10 @@ static void
 s3_open(PgosStore *store)
 {
 	PgosStoreOptions *options = &store->options;
-	PgosEndpoint *endpoint = &options->endpoint;
-	PgosS3	   *s3 = palloc0(sizeof(PgosS3));
-	bool		virtual_host = options->url_style == PGOS_URL_VIRTUAL;
-	StringInfoData bucket_path;
+	PgosEndpoint	 *endpoint = &options->endpoint;
+	PgosS3			 *s3 = palloc0(sizeof(PgosS3));
+	bool			  virtual_host = options->url_style == PGOS_URL_VIRTUAL;
+	StringInfoData	  bucket_path;
 
 	if (!options->has_endpoint)
 	{
@@ -56,9 +56,9 @@ s3_open(PgosStore *store)
 		virtual_host = !options->has_endpoint && strchr(options->url.bucket, '.') == NULL;
 
 	s3->endpoint = virtual_host ? psprintf("%s.%s", options->url.bucket, endpoint->host)
-		: pstrdup(endpoint->host);
-	s3->host = endpoint->port_is_default ? s3->endpoint
-		: psprintf("%s:%d", s3->endpoint, endpoint->port);
+								: pstrdup(endpoint->host);
+	s3->host =
+		endpoint->port_is_default ? s3->endpoint : psprintf("%s:%d", s3->endpoint, endpoint->port);
 	s3->endpoint = psprintf("%s:%d", s3->endpoint, endpoint->port);
 	s3->base_url = psprintf("%s://%s/", endpoint->tls ? "https" : "http", s3->endpoint);
 
@@ -88,9 +88,9 @@ s3_open(PgosStore *store)
 static char *
 s3_url(PgosStore *store, const char *key)
 {
-	PgosS3	   *s3 = store->state;
-	char	   *url = psprintf("s3://%s/%s%s", store->options.url.bucket, s3->key_prefix, key);
-	char	   *shown = pgos_display_text(url);
+	PgosS3 *s3 = store->state;
+	char   *url = psprintf("s3://%s/%s%s", store->options.url.bucket, s3->key_prefix, key);
+	char   *shown = pgos_display_text(url);
 
 	pfree(url);
 	return shown;
@@ -106,7 +106,7 @@ s3_url(PgosStore *store, const char *key)
 static bool
 decide_put(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdict)
 {
-	const char *token = call->arg;
+	const char	   *token = call->arg;
 	PgosObjectInfo *info = call->info;
 
 	if (reply->fault != PGOS_HTTP_FAULT_NONE)
@@ -140,15 +140,16 @@ decide_put(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdic
 
 	if (reply->status == 200)
 	{
-		bool		ours = reply->content_length == (int64) call->body_len &&
-			(!call->refused || (token != NULL && strcmp(reply->upload_token, token) == 0));
+		bool ours = reply->content_length == (int64) call->body_len &&
+					(!call->refused || (token != NULL && strcmp(reply->upload_token, token) == 0));
 
 		if (ours && info != NULL)
 			pgos_s3_info(reply, info);
 		if (!ours && !call->refused)
 		{
 			call->sqlstate = ERRCODE_PROTOCOL_VIOLATION;
-			call->reason = "the store answered without an ETag, and the object is not what was sent";
+			call->reason =
+				"the store answered without an ETag, and the object is not what was sent";
 		}
 		*verdict = ours ? PGOS_HTTP_DONE : PGOS_HTTP_FAIL;
 		return true;
@@ -194,11 +195,12 @@ s3_put_start(PgosStore *store, const char *key, const void *data, size_t len,
 char *
 pgos_s3_token(MemoryContext context)
 {
-	uint8		random[16];
-	char	   *token = MemoryContextAlloc(context, sizeof(random) * 2 + 1);
+	uint8 random[16];
+	char *token = MemoryContextAlloc(context, sizeof(random) * 2 + 1);
 
 	if (!pg_strong_random(random, sizeof(random)))
-		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random values")));
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random values")));
 	token[hex_encode((const char *) random, sizeof(random), token)] = '\0';
 	return token;
 }
@@ -220,8 +222,8 @@ refuse_range(PgosS3Call *call, int sqlstate, const char *reason)
 static bool
 decide_get(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdict)
 {
-	int64		from = call->offset + (int64) call->dest_have;
-	int64		size;
+	int64 from = call->offset + (int64) call->dest_have;
+	int64 size;
 
 	if (reply->status != 206 && reply->status != 200)
 		return false;
@@ -325,9 +327,9 @@ pgos_s3_head(PgosStore *store, const char *key, PgosObjectInfo *info)
 
 typedef struct ReadResult
 {
-	MemoryContext context;		/* the caller's */
-	char	   *data;
-	size_t		len;
+	MemoryContext context; /* the caller's */
+	char		 *data;
+	size_t		  len;
 } ReadResult;
 
 static bool
@@ -338,15 +340,16 @@ decide_read(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdi
 	if (reply->fault == PGOS_HTTP_FAULT_TOO_LARGE && reply->status == 200)
 	{
 		call->sqlstate = ERRCODE_PROGRAM_LIMIT_EXCEEDED;
-		call->reason = MemoryContextStrdup(call->base.context,
-										   psprintf("the object is larger than %zu bytes", call->body_max));
+		call->reason = MemoryContextStrdup(
+			call->base.context, psprintf("the object is larger than %zu bytes", call->body_max));
 		*verdict = PGOS_HTTP_FAIL;
 		return true;
 	}
 	if (reply->fault != PGOS_HTTP_FAULT_NONE || reply->status != 200)
 		return false;
 
-	result->data = MemoryContextAllocExtended(result->context, reply->body_len + 1, MCXT_ALLOC_HUGE);
+	result->data =
+		MemoryContextAllocExtended(result->context, reply->body_len + 1, MCXT_ALLOC_HUGE);
 	if (reply->body_len > 0)
 		memcpy(result->data, reply->body, reply->body_len);
 	result->data[reply->body_len] = '\0';
@@ -387,18 +390,16 @@ s3_delete(PgosStore *store, const char *key)
 	pgos_request_cancel(&call->base);
 }
 
-const PgosStoreDriver pgos_s3_driver = {
-	.open = s3_open,
-	.url = s3_url,
-	.put_start = s3_put_start,
-	.get_start = s3_get_start,
-	.upload_begin = pgos_s3_upload_begin,
-	.upload_part_start = pgos_s3_upload_part_start,
-	.upload_complete = pgos_s3_upload_complete,
-	.upload_abort = pgos_s3_upload_abort,
-	.upload_abort_all = pgos_s3_upload_abort_all,
-	.head = pgos_s3_head,
-	.read = s3_read,
-	.delete = s3_delete,
-	.list = pgos_s3_list
-};
+const PgosStoreDriver pgos_s3_driver = {.open = s3_open,
+										.url = s3_url,
+										.put_start = s3_put_start,
+										.get_start = s3_get_start,
+										.upload_begin = pgos_s3_upload_begin,
+										.upload_part_start = pgos_s3_upload_part_start,
+										.upload_complete = pgos_s3_upload_complete,
+										.upload_abort = pgos_s3_upload_abort,
+										.upload_abort_all = pgos_s3_upload_abort_all,
+										.head = pgos_s3_head,
+										.read = s3_read,
+										.delete = s3_delete,
+										.list = pgos_s3_list};

@@ -12,36 +12,46 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-#define MAX_MESSAGE		300		/* of the store's own message */
-#define MAX_SNIPPET		200		/* of a body that is not XML */
+#define MAX_MESSAGE 300 /* of the store's own message */
+#define MAX_SNIPPET 200 /* of a body that is not XML */
 
 /* %s in a hint is the server's name, quoted. */
 typedef struct ErrorDef
 {
-	const char *code;
-	int			sqlstate;
-	PgosHttpVerdict verdict;	/* PGOS_HTTP_DONE: as the HTTP status says */
-	const char *hint;
+	const char	   *code;
+	int				sqlstate;
+	PgosHttpVerdict verdict; /* PGOS_HTTP_DONE: as the HTTP status says */
+	const char	   *hint;
 } ErrorDef;
 
 #define HINT_CLOCK "Set the clock of this machine: signatures are valid for a few minutes only."
 #define HINT_SECRET "Check secret_access_key in the user mapping for server %s."
 #define HINT_KEY "Check access_key_id in the user mapping for server %s."
-#define HINT_TOKEN "Set a valid session_token, with its access_key_id and secret_access_key, in the user mapping for server %s."
-#define HINT_DENIED "The store knows the credentials, but they do not allow this: check the policies of the bucket and of the access key."
+#define HINT_TOKEN                                                                          \
+	"Set a valid session_token, with its access_key_id and secret_access_key, in the user " \
+	"mapping for server %s."
+#define HINT_DENIED                                                                           \
+	"The store knows the credentials, but they do not allow this: check the policies of the " \
+	"bucket and of the access key."
 #define HINT_BUCKET "Create the bucket, or correct the option url of server %s."
-#define HINT_GONE "Somebody else, or a lifecycle rule of the bucket, removed the upload while it was under way."
-#define HINT_BUSY "The store is overloaded: try again later, or set the option concurrency of server %s to a smaller value."
+#define HINT_GONE \
+	"Somebody else, or a lifecycle rule of the bucket, removed the upload while it was under way."
+#define HINT_BUSY                                                                                \
+	"The store is overloaded: try again later, or set the option concurrency of server %s to a " \
+	"smaller value."
 #define HINT_FULL "Free space in the store, or raise its quota."
 
 static const ErrorDef error_defs[] = {
-	{"SignatureDoesNotMatch", ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, PGOS_HTTP_FAIL, HINT_SECRET},
+	{"SignatureDoesNotMatch", ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, PGOS_HTTP_FAIL,
+	 HINT_SECRET},
 	{"InvalidAccessKeyId", ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, PGOS_HTTP_FAIL, HINT_KEY},
 	{"InvalidSecurity", ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, PGOS_HTTP_FAIL, HINT_KEY},
 	{"ExpiredToken", ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, PGOS_HTTP_FAIL, HINT_TOKEN},
 	{"InvalidToken", ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, PGOS_HTTP_FAIL, HINT_TOKEN},
-	{"TokenRefreshRequired", ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, PGOS_HTTP_FAIL, HINT_TOKEN},
-	{"RequestTimeTooSkewed", ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, PGOS_HTTP_FAIL, HINT_CLOCK},
+	{"TokenRefreshRequired", ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, PGOS_HTTP_FAIL,
+	 HINT_TOKEN},
+	{"RequestTimeTooSkewed", ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, PGOS_HTTP_FAIL,
+	 HINT_CLOCK},
 	{"RequestExpired", ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, PGOS_HTTP_FAIL, HINT_CLOCK},
 	{"AccessDenied", ERRCODE_INSUFFICIENT_PRIVILEGE, PGOS_HTTP_FAIL, HINT_DENIED},
 	{"AllAccessDisabled", ERRCODE_INSUFFICIENT_PRIVILEGE, PGOS_HTTP_FAIL, HINT_DENIED},
@@ -51,15 +61,15 @@ static const ErrorDef error_defs[] = {
 	{"InvalidBucketName", ERRCODE_INVALID_PARAMETER_VALUE, PGOS_HTTP_FAIL, HINT_BUCKET},
 	{"NoSuchKey", ERRCODE_UNDEFINED_FILE, PGOS_HTTP_FAIL, NULL},
 	{"InvalidObjectState", ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, PGOS_HTTP_FAIL,
-	"The object is archived: restore it first."},
+	 "The object is archived: restore it first."},
 	{"NoSuchUpload", ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, PGOS_HTTP_FAIL, HINT_GONE},
 	{"InvalidPart", ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, PGOS_HTTP_FAIL, NULL},
 	{"EntityTooLarge", ERRCODE_PROGRAM_LIMIT_EXCEEDED, PGOS_HTTP_FAIL, NULL},
 	{"EntityTooSmall", ERRCODE_PROGRAM_LIMIT_EXCEEDED, PGOS_HTTP_FAIL,
-	"Set the option part_size of server %s to a larger value."},
+	 "Set the option part_size of server %s to a larger value."},
 	{"KeyTooLongError", ERRCODE_PROGRAM_LIMIT_EXCEEDED, PGOS_HTTP_FAIL, NULL},
 	{"InvalidRange", ERRCODE_DATA_CORRUPTED, PGOS_HTTP_FAIL,
-	"The object is shorter than it was when it was written or listed."},
+	 "The object is shorter than it was when it was written or listed."},
 	{"NotImplemented", ERRCODE_FEATURE_NOT_SUPPORTED, PGOS_HTTP_FAIL, NULL},
 	{"MethodNotAllowed", ERRCODE_FEATURE_NOT_SUPPORTED, PGOS_HTTP_FAIL, NULL},
 	{"InsufficientCapacity", ERRCODE_DISK_FULL, PGOS_HTTP_FAIL, HINT_FULL},
@@ -76,8 +86,7 @@ static const ErrorDef error_defs[] = {
 	{"OperationAborted", ERRCODE_CONNECTION_FAILURE, PGOS_HTTP_RETRY, NULL},
 	{"IncompleteBody", ERRCODE_CONNECTION_FAILURE, PGOS_HTTP_RETRY, NULL},
 	{"BadDigest", ERRCODE_DATA_CORRUPTED, PGOS_HTTP_RETRY, NULL},
-	{"XAmzContentSHA256Mismatch", ERRCODE_DATA_CORRUPTED, PGOS_HTTP_RETRY, NULL}
-};
+	{"XAmzContentSHA256Mismatch", ERRCODE_DATA_CORRUPTED, PGOS_HTTP_RETRY, NULL}};
 
 static const ErrorDef *
 find_error(const char *code)
@@ -104,10 +113,10 @@ pgos_s3_error_classify(const PgosS3Error *error)
 static char *
 clean_text(const PgosS3Call *call, const char *text, size_t max)
 {
-	static const char *const forbidden[] = {"AWS4", "Signature=", "X-Amz-Security-Token"};
+	static const char *const	forbidden[] = {"AWS4", "Signature=", "X-Amz-Security-Token"};
 	const PgosSigv4Credentials *credentials = &((PgosS3 *) call->base.store->state)->credentials;
-	StringInfoData out;
-	bool		blank = false;
+	StringInfoData				out;
+	bool						blank = false;
 
 	for (int i = 0; i < lengthof(forbidden); i++)
 	{
@@ -140,9 +149,10 @@ clean_text(const PgosS3Call *call, const char *text, size_t max)
 static char *
 clean_word(const char *text)
 {
-	size_t		len = strlen(text);
+	size_t len = strlen(text);
 
-	if (len > 64 || strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") != len)
+	if (len > 64 ||
+		strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") != len)
 		return "";
 	return pstrdup(text);
 }
@@ -150,7 +160,7 @@ clean_word(const char *text)
 void
 pgos_s3_error_read(PgosS3Call *call, const PgosHttpReply *reply, const PgosXml *xml)
 {
-	PgosS3Error *error = &call->error;
+	PgosS3Error	 *error = &call->error;
 	MemoryContext old = CurrentMemoryContext;
 
 	if (xml == NULL)
@@ -265,8 +275,9 @@ region_hint(PgosStore *store, const char *region)
 	const char *server = quote_identifier(store->options.server_name);
 
 	if (region[0] == '\0' || strcmp(region, store->options.region) == 0)
-		return psprintf("The bucket is served elsewhere: check the options region and endpoint of server %s.",
-						server);
+		return psprintf(
+			"The bucket is served elsewhere: check the options region and endpoint of server %s.",
+			server);
 	return psprintf("The bucket is in region %s: ALTER SERVER %s OPTIONS (%s region '%s');", region,
 					server, store->options.has_region ? "SET" : "ADD", region);
 }
@@ -275,10 +286,10 @@ region_hint(PgosStore *store, const char *region)
 static void
 fail_by_answer(PgosS3Call *call, PgosFailure *failure, StringInfo reason)
 {
-	PgosStore  *store = call->base.store;
+	PgosStore		  *store = call->base.store;
 	const PgosS3Error *error = &call->error;
-	const ErrorDef *def = find_error(error->code);
-	const char *server = quote_identifier(store->options.server_name);
+	const ErrorDef	  *def = find_error(error->code);
+	const char		  *server = quote_identifier(store->options.server_name);
 
 	appendStringInfo(reason, "%d %s", error->status,
 					 error->code[0] != '\0' ? error->code : status_text(error->status));
@@ -286,7 +297,8 @@ fail_by_answer(PgosS3Call *call, PgosFailure *failure, StringInfo reason)
 	if (def != NULL && def->hint != NULL)
 		failure->hint = psprintf(def->hint, server);
 	else if (error->status == 401 || error->status == 403)
-		failure->hint = psprintf("Check the user mapping for server %s, and the policies of the bucket and of the access key.",
+		failure->hint = psprintf("Check the user mapping for server %s, and the policies of the "
+								 "bucket and of the access key.",
 								 server);
 
 	if ((error->status >= 301 && error->status <= 308) ||
@@ -332,32 +344,37 @@ fail_by_fault(PgosS3Call *call, const PgosHttpReply *reply, PgosFailure *failure
 		case PGOS_HTTP_FAULT_RESOLVE:
 			appendStringInfo(reason, "could not resolve the host of %s", s3->endpoint);
 			failure->sqlstate = ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION;
-			failure->hint = psprintf("Check the options endpoint and region of server %s, and the name service of this machine.",
+			failure->hint = psprintf("Check the options endpoint and region of server %s, and the "
+									 "name service of this machine.",
 									 server);
 			break;
 		case PGOS_HTTP_FAULT_REFUSED:
-			appendStringInfo(reason, "could not connect to %s: %s", s3->endpoint, reply->fault_text);
+			appendStringInfo(reason, "could not connect to %s: %s", s3->endpoint,
+							 reply->fault_text);
 			failure->sqlstate = ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION;
-			failure->hint = psprintf("Check the option endpoint of server %s, and that the store is running there.",
-									 server);
+			failure->hint = psprintf(
+				"Check the option endpoint of server %s, and that the store is running there.",
+				server);
 			break;
 		case PGOS_HTTP_FAULT_CONNECT_TIMEOUT:
 			appendStringInfo(reason, "could not connect to %s within %g s", s3->endpoint,
 							 store->options.connect_timeout / 1000.0);
 			failure->sqlstate = ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION;
-			failure->hint = psprintf("Check the option endpoint of server %s, and firewalls on the way.",
-									 server);
+			failure->hint = psprintf(
+				"Check the option endpoint of server %s, and firewalls on the way.", server);
 			break;
 		case PGOS_HTTP_FAULT_TLS_TRUST:
 			appendStringInfo(reason, "the TLS certificate of %s is not trusted", s3->endpoint);
 			failure->sqlstate = ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION;
-			failure->hint = psprintf("Set the option ca_file of server %s to a file with the certificate of the authority that signed it.",
+			failure->hint = psprintf("Set the option ca_file of server %s to a file with the "
+									 "certificate of the authority that signed it.",
 									 server);
 			break;
 		case PGOS_HTTP_FAULT_TLS_CA_FILE:
 			appendStringInfoString(reason, "could not load certificates from ca_file");
 			failure->sqlstate = ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION;
-			failure->hint = psprintf("The option ca_file of server %s must name a file of PEM certificates that the server process can read.",
+			failure->hint = psprintf("The option ca_file of server %s must name a file of PEM "
+									 "certificates that the server process can read.",
 									 server);
 			break;
 		case PGOS_HTTP_FAULT_TLS:
@@ -366,7 +383,8 @@ fail_by_fault(PgosS3Call *call, const PgosHttpReply *reply, PgosFailure *failure
 			failure->hint = psprintf("Check that the endpoint of server %s speaks https.", server);
 			break;
 		case PGOS_HTTP_FAULT_STALLED:
-			appendStringInfo(reason, "no progress within %g s", store->options.request_timeout / 1000.0);
+			appendStringInfo(reason, "no progress within %g s",
+							 store->options.request_timeout / 1000.0);
 			break;
 		case PGOS_HTTP_FAULT_TOO_SLOW:
 			appendStringInfoString(reason, "the transfer is too slow");
@@ -375,13 +393,15 @@ fail_by_fault(PgosS3Call *call, const PgosHttpReply *reply, PgosFailure *failure
 			appendStringInfo(reason, "connection to %s was closed before the answer was complete",
 							 s3->endpoint);
 			if (!s3->answered && !store->options.endpoint.tls)
-				failure->hint = psprintf("If the store speaks https, the option endpoint of server %s must begin with https://.",
+				failure->hint = psprintf("If the store speaks https, the option endpoint of server "
+										 "%s must begin with https://.",
 										 server);
 			break;
 		case PGOS_HTTP_FAULT_MALFORMED:
 			appendStringInfo(reason, "the answer of %s is malformed", s3->endpoint);
 			failure->sqlstate = ERRCODE_PROTOCOL_VIOLATION;
-			failure->hint = psprintf("Check that the endpoint of server %s is an S3 store.", server);
+			failure->hint =
+				psprintf("Check that the endpoint of server %s is an S3 store.", server);
 			break;
 		case PGOS_HTTP_FAULT_TOO_LARGE:
 			appendStringInfoString(reason, "the answer is larger than it may be");
@@ -401,7 +421,7 @@ fail_by_fault(PgosS3Call *call, const PgosHttpReply *reply, PgosFailure *failure
 static void
 add_sentence(StringInfo detail, const char *sentence)
 {
-	size_t		len = strlen(sentence);
+	size_t len = strlen(sentence);
 
 	if (len == 0)
 		return;
@@ -413,9 +433,9 @@ add_sentence(StringInfo detail, const char *sentence)
 void
 pgos_s3_error_fail(PgosS3Call *call, const PgosHttpReply *reply, const PgosHttpTries *tries)
 {
-	PgosFailure *failure = &call->base.failure;
-	PgosS3Error *error = &call->error;
-	MemoryContext old = MemoryContextSwitchTo(call->base.context);
+	PgosFailure	  *failure = &call->base.failure;
+	PgosS3Error	  *error = &call->error;
+	MemoryContext  old = MemoryContextSwitchTo(call->base.context);
 	StringInfoData reason;
 	StringInfoData detail;
 

@@ -16,21 +16,21 @@
 #include "utils/memutils.h"
 
 /* 1,000 entries of the longest keys, encoded threefold, with room for everything else. */
-#define MAX_PAGE		(8 * 1024 * 1024)
+#define MAX_PAGE (8 * 1024 * 1024)
 
 /* A server that goes on for ever ends here: 100 million keys. */
-#define MAX_PAGES		100000
+#define MAX_PAGES 100000
 
 typedef struct PgosListPage
 {
-	const char *root;			/* name of the element expected */
-	PgosXml    *xml;			/* in the call's context */
+	const char *root; /* name of the element expected */
+	PgosXml	   *xml;  /* in the call's context */
 } PgosListPage;
 
 static bool
 decide_page(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdict)
 {
-	PgosListPage	   *page = call->arg;
+	PgosListPage *page = call->arg;
 	MemoryContext old;
 
 	if (reply->fault != PGOS_HTTP_FAULT_NONE || reply->status != 200)
@@ -64,10 +64,9 @@ decode(const PgosXml *page, const char *text)
 static void
 raise_endless(PgosStore *store)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("could not list objects on server \"%s\": the listing does not end",
-					store->options.server_name)));
+	ereport(ERROR, (errcode(ERRCODE_PROTOCOL_VIOLATION),
+					errmsg("could not list objects on server \"%s\": the listing does not end",
+						   store->options.server_name)));
 }
 
 /* ---------------------------------------------------------------- objects */
@@ -76,23 +75,19 @@ raise_endless(PgosStore *store)
 static int64
 parse_time(const char *text)
 {
-	int			year,
-				month,
-				day,
-				hour,
-				minute,
-				second;
+	int year, month, day, hour, minute, second;
 
-	if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d", &year, &month, &day, &hour, &minute, &second) != 6 ||
+	if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d", &year, &month, &day, &hour, &minute, &second) !=
+			6 ||
 		month < 1 || month > 12 || day < 1 || day > 31 || year < 1970)
 		return 0;
 	return ((int64) date2j(year, month, day) - UNIX_EPOCH_JDATE) * SECS_PER_DAY +
-		hour * SECS_PER_HOUR + minute * SECS_PER_MINUTE + second;
+		   hour * SECS_PER_HOUR + minute * SECS_PER_MINUTE + second;
 }
 
 typedef struct Entry
 {
-	char	   *key;			/* whole, decoded */
+	char		  *key; /* whole, decoded */
 	PgosObjectInfo info;
 } Entry;
 
@@ -117,8 +112,8 @@ add_object(Entry *entry, const PgosXml *page, const PgosXml *contents)
 static Entry *
 read_page(const PgosXml *page, int *count)
 {
-	Entry	   *entries;
-	int			n = 0;
+	Entry *entries;
+	int	   n = 0;
 
 	for (const PgosXml *child = page->children; child != NULL; child = child->next)
 		n++;
@@ -142,11 +137,11 @@ read_page(const PgosXml *page, int *count)
 static bool
 report_page(PgosS3Call *call, const PgosXml *page, PgosListCallback callback, void *arg)
 {
-	PgosS3	   *s3 = call->base.store->state;
-	size_t		skip = strlen(s3->key_prefix);
+	PgosS3		 *s3 = call->base.store->state;
+	size_t		  skip = strlen(s3->key_prefix);
 	MemoryContext old = MemoryContextSwitchTo(call->base.context);
-	int			n;
-	Entry	   *entries = read_page(page, &n);
+	int			  n;
+	Entry		 *entries = read_page(page, &n);
 
 	MemoryContextSwitchTo(old);
 	for (int i = 0; i < n; i++)
@@ -166,17 +161,17 @@ void
 pgos_s3_list(PgosStore *store, const char *key_prefix, char delimiter, PgosListCallback callback,
 			 void *arg)
 {
-	PgosS3	   *s3 = store->state;
-	char	   *prefix = psprintf("%s%s", s3->key_prefix, key_prefix);
-	char		delimiter_text[2] = {delimiter, '\0'};
-	char	   *token = NULL;
-	bool		more = true;
+	PgosS3 *s3 = store->state;
+	char   *prefix = psprintf("%s%s", s3->key_prefix, key_prefix);
+	char	delimiter_text[2] = {delimiter, '\0'};
+	char   *token = NULL;
+	bool	more = true;
 
 	for (int pages = 0; more; pages++)
 	{
-		PgosS3Call *call = pgos_s3_call_create(store, PGOS_HTTP_GET, NULL, "list \"%s\" on");
-		PgosListPage		page = {"ListBucketResult", NULL};
-		const char *next;
+		PgosS3Call	*call = pgos_s3_call_create(store, PGOS_HTTP_GET, NULL, "list \"%s\" on");
+		PgosListPage page = {"ListBucketResult", NULL};
+		const char	*next;
 
 		if (pages >= MAX_PAGES)
 			raise_endless(store);
@@ -213,27 +208,28 @@ pgos_s3_list(PgosStore *store, const char *key_prefix, char delimiter, PgosListC
 
 typedef struct OpenUpload
 {
-	char	   *key;			/* relative to the store's prefix */
-	char	   *id;
+	char *key; /* relative to the store's prefix */
+	char *id;
 } OpenUpload;
 
 int
 pgos_s3_upload_abort_all(PgosStore *store, const char *key_prefix)
 {
-	PgosS3	   *s3 = store->state;
-	char	   *prefix = psprintf("%s%s", s3->key_prefix, key_prefix);
-	size_t		skip = strlen(s3->key_prefix);
-	char	   *key_marker = pstrdup("");
-	char	   *id_marker = pstrdup("");
-	bool		more = true;
-	int			aborted = 0;
+	PgosS3 *s3 = store->state;
+	char   *prefix = psprintf("%s%s", s3->key_prefix, key_prefix);
+	size_t	skip = strlen(s3->key_prefix);
+	char   *key_marker = pstrdup("");
+	char   *id_marker = pstrdup("");
+	bool	more = true;
+	int		aborted = 0;
 
 	for (int pages = 0; more; pages++)
 	{
-		PgosS3Call *call = pgos_s3_call_create(store, PGOS_HTTP_GET, NULL, "list uploads of \"%s\" on");
-		PgosListPage		page = {"ListMultipartUploadsResult", NULL};
-		char	   *next_key;
-		char	   *next_id;
+		PgosS3Call *call =
+			pgos_s3_call_create(store, PGOS_HTTP_GET, NULL, "list uploads of \"%s\" on");
+		PgosListPage page = {"ListMultipartUploadsResult", NULL};
+		char		*next_key;
+		char		*next_id;
 
 		if (pages >= MAX_PAGES)
 			raise_endless(store);
@@ -252,7 +248,7 @@ pgos_s3_upload_abort_all(PgosStore *store, const char *key_prefix)
 
 		for (const PgosXml *child = page.xml->children; child != NULL; child = child->next)
 		{
-			char	   *key;
+			char *key;
 
 			if (strcmp(child->name, "Upload") != 0)
 				continue;

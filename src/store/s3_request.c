@@ -15,7 +15,7 @@
 #include "utils/resowner.h"
 
 /* A call may go back to its first step: this often at most, since each step counts its attempts from 0. */
-#define MAX_VERIFICATIONS	3
+#define MAX_VERIFICATIONS 3
 
 static void
 forget_error(PgosS3Call *call)
@@ -27,23 +27,23 @@ forget_error(PgosS3Call *call)
 PgosS3Call *
 pgos_s3_call_create(PgosStore *store, PgosHttpMethod method, const char *key, const char *action)
 {
-	PgosS3	   *s3 = store->state;
-	PgosS3Call *call;
-	MemoryContext old;
+	PgosS3		  *s3 = store->state;
+	PgosS3Call	  *call;
+	MemoryContext  old;
 	StringInfoData path;
-	char	   *object;
+	char		  *object;
 
 	if (key != NULL && strlen(s3->key_prefix) + strlen(key) > PGOS_S3_MAX_KEY)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("object key on server \"%s\" is longer than %d bytes",
-						store->options.server_name, PGOS_S3_MAX_KEY),
-				 errdetail("The key is \"%s%s\".", pgos_display_text(s3->key_prefix),
-						   pgos_display_text(key))));
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						errmsg("object key on server \"%s\" is longer than %d bytes",
+							   store->options.server_name, PGOS_S3_MAX_KEY),
+						errdetail("The key is \"%s%s\".", pgos_display_text(s3->key_prefix),
+								  pgos_display_text(key))));
 
 	call = (PgosS3Call *) pgos_request_create(store, sizeof(PgosS3Call));
 	old = MemoryContextSwitchTo(call->base.context);
-	object = psprintf("s3://%s/%s%s", store->options.url.bucket, s3->key_prefix, key != NULL ? key : "");
+	object =
+		psprintf("s3://%s/%s%s", store->options.url.bucket, s3->key_prefix, key != NULL ? key : "");
 	if (key == NULL)
 		object[strlen(object) - 1] = '\0';
 
@@ -87,7 +87,7 @@ ResourceOwner
 pgos_s3_borrow_resource_owner(void)
 {
 	static ResourceOwner own = NULL;
-	ResourceOwner before = CurrentResourceOwner;
+	ResourceOwner		 before = CurrentResourceOwner;
 
 	if (before == NULL)
 	{
@@ -102,7 +102,7 @@ void
 pgos_s3_call_body(PgosS3Call *call, const void *body, size_t len)
 {
 	ResourceOwner before = pgos_s3_borrow_resource_owner();
-	bool		ok;
+	bool		  ok;
 
 	PG_TRY();
 	{
@@ -144,9 +144,9 @@ method_name(PgosHttpMethod method)
 static const char *
 sign(PgosS3Call *call, const PgosSigv4Request *request, PgosSigv4Result *result)
 {
-	PgosS3	   *s3 = call->base.store->state;
+	PgosS3		 *s3 = call->base.store->state;
 	ResourceOwner before = pgos_s3_borrow_resource_owner();
-	bool		ok;
+	bool		  ok;
 
 	PG_TRY();
 	{
@@ -163,15 +163,15 @@ sign(PgosS3Call *call, const PgosSigv4Request *request, PgosSigv4Result *result)
 static const char *
 prepare(void *arg, int attempt, PgosHttpRequest *request)
 {
-	PgosS3Call *call = arg;
-	PgosStore  *store = call->base.store;
-	PgosS3	   *s3 = store->state;
+	PgosS3Call		*call = arg;
+	PgosStore		*store = call->base.store;
+	PgosS3			*s3 = store->state;
 	PgosSigv4Request to_sign = {0};
-	PgosSigv4Result signature = {0};
-	PgosNameValue headers[PGOS_S3_MAX_PARAMS + 2];
-	int			nheaders = 0;
-	char		range[64];
-	const char *error;
+	PgosSigv4Result	 signature = {0};
+	PgosNameValue	 headers[PGOS_S3_MAX_PARAMS + 2];
+	int				 nheaders = 0;
+	char			 range[64];
+	const char		*error;
 
 	request->method = call->verifying ? PGOS_HTTP_HEAD : call->method;
 	request->base_url = s3->base_url;
@@ -219,12 +219,13 @@ prepare(void *arg, int attempt, PgosHttpRequest *request)
 	if (error != NULL)
 		return error;
 
-	request->target = signature.query[0] != '\0' ? psprintf("%s?%s", call->path, signature.query)
-		: call->path;
+	request->target =
+		signature.query[0] != '\0' ? psprintf("%s?%s", call->path, signature.query) : call->path;
 	request->headers = palloc((nheaders + signature.nheaders + 1) * sizeof(char *));
 	request->headers[request->nheaders++] = psprintf("Host: %s", s3->host);
 	for (int i = 0; i < nheaders; i++)
-		request->headers[request->nheaders++] = psprintf("%s: %s", headers[i].name, headers[i].value);
+		request->headers[request->nheaders++] =
+			psprintf("%s: %s", headers[i].name, headers[i].value);
 	for (int i = 0; i < signature.nheaders; i++)
 		request->headers[request->nheaders++] = signature.headers[i];
 	return NULL;
@@ -253,8 +254,8 @@ pgos_s3_call_verify(PgosS3Call *call)
 static PgosHttpVerdict
 judge(void *arg, const PgosHttpReply *reply)
 {
-	PgosS3Call *call = arg;
-	PgosS3	   *s3 = call->base.store->state;
+	PgosS3Call	   *call = arg;
+	PgosS3		   *s3 = call->base.store->state;
 	PgosHttpVerdict verdict = pgos_http_classify(reply);
 
 	/* A store that has answered before is down for a moment, rather than named wrongly. */

@@ -15,30 +15,30 @@
 #include "store/s3_internal.h"
 #include "utils/memutils.h"
 
-#define MD5_HEX_LENGTH	32
+#define MD5_HEX_LENGTH 32
 
 typedef struct S3Upload
 {
-	PgosUpload	base;
-	char	   *token;
-	char	  **etags;			/* of part i + 1; NULL while it is not uploaded */
-	int			etags_size;
-	int64		begun;			/* the server's clock when it was created; 0: unknown */
+	PgosUpload base;
+	char	  *token;
+	char	 **etags; /* of part i + 1; NULL while it is not uploaded */
+	int		   etags_size;
+	int64	   begun; /* the server's clock when it was created; 0: unknown */
 } S3Upload;
 
 /* ---------------------------------------------------------------- begin */
 
 typedef struct BeginResult
 {
-	char	   *id;				/* in the call's context */
-	int64		date;
+	char *id; /* in the call's context */
+	int64 date;
 } BeginResult;
 
 static bool
 decide_begin(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdict)
 {
 	BeginResult *result = call->arg;
-	PgosXml    *xml;
+	PgosXml		*xml;
 
 	if (reply->fault != PGOS_HTTP_FAULT_NONE || reply->status < 200 || reply->status > 299)
 		return false;
@@ -83,14 +83,14 @@ pgos_s3_upload_begin(PgosStore *store, const char *key)
 
 typedef struct PartArg
 {
-	S3Upload   *upload;
-	int			part_no;
+	S3Upload *upload;
+	int		  part_no;
 } PartArg;
 
 static bool
 decide_part(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdict)
 {
-	PartArg    *part = call->arg;
+	PartArg *part = call->arg;
 
 	if (reply->fault != PGOS_HTTP_FAULT_NONE || reply->status < 200 || reply->status > 299)
 		return false;
@@ -101,8 +101,8 @@ decide_part(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdi
 		*verdict = PGOS_HTTP_RETRY;
 		return true;
 	}
-	part->upload->etags[part->part_no - 1] = MemoryContextStrdup(part->upload->base.context,
-																reply->etag);
+	part->upload->etags[part->part_no - 1] =
+		MemoryContextStrdup(part->upload->base.context, reply->etag);
 	*verdict = PGOS_HTTP_DONE;
 	return true;
 }
@@ -110,8 +110,8 @@ decide_part(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdi
 static void
 make_room(S3Upload *upload, int nparts)
 {
-	int			size = Max(upload->etags_size * 2, 16);
-	char	  **etags;
+	int	   size = Max(upload->etags_size * 2, 16);
+	char **etags;
 
 	if (nparts <= upload->etags_size)
 		return;
@@ -133,7 +133,7 @@ pgos_s3_upload_part_start(PgosUpload *base, int part_no, const void *data, size_
 	S3Upload   *upload = (S3Upload *) base;
 	char		action[64];
 	PgosS3Call *call;
-	PartArg    *part;
+	PartArg	   *part;
 
 	snprintf(action, sizeof(action), "upload part %d of \"%%s\" to", part_no);
 	call = pgos_s3_call_create(base->store, PGOS_HTTP_PUT, base->key, action);
@@ -156,9 +156,9 @@ pgos_s3_upload_part_start(PgosUpload *base, int part_no, const void *data, size_
 
 typedef struct CompleteArg
 {
-	S3Upload   *upload;
-	int64		total_size;
-	char	   *expected_md5;	/* hex, of the parts' MD5s; NULL when their ETags are no MD5s */
+	S3Upload *upload;
+	int64	  total_size;
+	char	 *expected_md5; /* hex, of the parts' MD5s; NULL when their ETags are no MD5s */
 } CompleteArg;
 
 /* The 32 hex digits of an ETag with or without quotes; false if it does not begin so. */
@@ -202,7 +202,8 @@ expected_md5(S3Upload *upload)
 
 		ok = etag_digits(upload->etags[i], hex, &rest) && (*rest == '\0' || *rest == '"');
 		for (int j = 0; ok && j < MD5_DIGEST_LENGTH; j++)
-			md5s[i * MD5_DIGEST_LENGTH + j] = (hex_value(hex[2 * j]) << 4) | hex_value(hex[2 * j + 1]);
+			md5s[i * MD5_DIGEST_LENGTH + j] =
+				(hex_value(hex[2 * j]) << 4) | hex_value(hex[2 * j + 1]);
 	}
 	if (ok)
 	{
@@ -232,7 +233,7 @@ is_ours(const CompleteArg *arg, const PgosHttpReply *reply)
 		return strcmp(reply->upload_token, arg->upload->token) == 0;
 	if (etag_digits(reply->etag, digits, &rest) && *rest == '-')
 		return strtol(rest + 1, NULL, 10) == arg->upload->base.nparts &&
-			(arg->expected_md5 == NULL || strcmp(arg->expected_md5, digits) == 0);
+			   (arg->expected_md5 == NULL || strcmp(arg->expected_md5, digits) == 0);
 	return arg->upload->begun != 0 && reply->last_modified >= arg->upload->begun;
 }
 
@@ -240,7 +241,7 @@ static bool
 decide_verify(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdict)
 {
 	CompleteArg *arg = call->arg;
-	bool		found = reply->status == 200;
+	bool		 found = reply->status == 200;
 
 	if (reply->fault != PGOS_HTTP_FAULT_NONE || (!found && reply->status != 404))
 		return false;
@@ -262,9 +263,9 @@ decide_verify(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *ver
 	else if (!call->refused)
 	{
 		call->sqlstate = ERRCODE_PROTOCOL_VIOLATION;
-		call->reason = found
-			? "the store answered without an ETag, and the object at the key is another one"
-			: "the store answered without an ETag, and the object is not there";
+		call->reason =
+			found ? "the store answered without an ETag, and the object at the key is another one"
+				  : "the store answered without an ETag, and the object is not there";
 	}
 	return true;
 }
@@ -273,8 +274,8 @@ static bool
 decide_complete(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *verdict)
 {
 	CompleteArg *arg = call->arg;
-	PgosXml    *xml;
-	const char *etag;
+	PgosXml		*xml;
+	const char	*etag;
 
 	if (call->verifying)
 		return decide_verify(call, reply, verdict);
@@ -319,7 +320,8 @@ decide_complete(PgosS3Call *call, const PgosHttpReply *reply, PgosHttpVerdict *v
 	if (call->info != NULL)
 	{
 		call->info->size = arg->total_size;
-		snprintf(call->info->etag, sizeof(call->info->etag), etag[0] == '"' ? "%s" : "\"%s\"", etag);
+		snprintf(call->info->etag, sizeof(call->info->etag), etag[0] == '"' ? "%s" : "\"%s\"",
+				 etag);
 		call->info->mtime = reply->date;
 	}
 	*verdict = PGOS_HTTP_DONE;
@@ -352,14 +354,14 @@ static PgosS3Call *
 make_complete_call(S3Upload *upload, CompleteArg *arg, PgosPutCondition condition)
 {
 	PgosUpload *base = &upload->base;
-	PgosS3Call *call = pgos_s3_call_create(base->store, PGOS_HTTP_POST, base->key,
-										   "complete upload of \"%s\" to");
-	MemoryContext old = MemoryContextSwitchTo(call->base.context);
+	PgosS3Call *call =
+		pgos_s3_call_create(base->store, PGOS_HTTP_POST, base->key, "complete upload of \"%s\" to");
+	MemoryContext  old = MemoryContextSwitchTo(call->base.context);
 	StringInfoData body;
 
 	initStringInfo(&body);
-	appendStringInfoString(&body,
-						   "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+	appendStringInfoString(
+		&body, "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
 	for (int i = 0; i < base->nparts; i++)
 	{
 		appendStringInfo(&body, "<Part><PartNumber>%d</PartNumber><ETag>", i + 1);
@@ -404,14 +406,15 @@ object_is_there(S3Upload *upload, CompleteArg *arg, PgosObjectInfo *info)
 static void
 raise_exists(S3Upload *upload)
 {
-	PgosStore  *store = upload->base.store;
-	char	   *object = psprintf("%s/%s%s", store->options.url.bucket,
-								  ((PgosS3 *) store->state)->key_prefix, upload->base.key);
+	PgosStore *store = upload->base.store;
+	char	  *object = psprintf("%s/%s%s", store->options.url.bucket,
+								 ((PgosS3 *) store->state)->key_prefix, upload->base.key);
 
-	ereport(ERROR,
-			(errcode(ERRCODE_DUPLICATE_OBJECT),
-			 errmsg("could not complete upload of \"%s\" to server \"%s\": the object exists already",
-					pgos_display_text(object), store->options.server_name)));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_DUPLICATE_OBJECT),
+		 errmsg("could not complete upload of \"%s\" to server \"%s\": the object exists already",
+				pgos_display_text(object), store->options.server_name)));
 }
 
 void
@@ -438,8 +441,7 @@ pgos_s3_upload_complete(PgosUpload *base, int64 total_size, PgosPutCondition con
 	call = make_complete_call(upload, &arg, condition);
 	call->info = info;
 	pgos_s3_call_run(call);
-	if (call->base.failure.sqlstate != 0 && call->ambiguous &&
-		object_is_there(upload, &arg, info))
+	if (call->base.failure.sqlstate != 0 && call->ambiguous && object_is_there(upload, &arg, info))
 		call->base.failure.sqlstate = 0;
 	pgos_request_finish(&call->base);
 }
@@ -449,8 +451,9 @@ pgos_s3_upload_complete(PgosUpload *base, int64 total_size, PgosPutCondition con
 bool
 pgos_s3_abort(PgosStore *store, const char *key, const char *upload_id)
 {
-	PgosS3Call *call = pgos_s3_call_create(store, PGOS_HTTP_DELETE, key, "abort upload of \"%s\" to");
-	bool		found;
+	PgosS3Call *call =
+		pgos_s3_call_create(store, PGOS_HTTP_DELETE, key, "abort upload of \"%s\" to");
+	bool found;
 
 	pgos_s3_call_query(call, "uploadId", upload_id);
 	call->not_found_ok = true;

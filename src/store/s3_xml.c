@@ -16,14 +16,14 @@
 #include "store/s3_xml.h"
 
 /* Answers of object stores need five levels. */
-#define MAX_DEPTH	16
+#define MAX_DEPTH 16
 
 /* Copies an element and all below it; NULL when it is nested too deep. */
 static PgosXml *
 copy_element(xmlNode *node, int depth)
 {
-	PgosXml    *element;
-	PgosXml   **tail;
+	PgosXml		  *element;
+	PgosXml		 **tail;
 	StringInfoData text;
 
 	if (depth > MAX_DEPTH)
@@ -58,7 +58,8 @@ static xmlDoc *
 read_document(const char *data, size_t len)
 {
 	return xmlReadMemory(data, (int) len, NULL, NULL,
-						 XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING | XML_PARSE_COMPACT);
+						 XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING |
+							 XML_PARSE_COMPACT);
 }
 
 static bool
@@ -74,20 +75,20 @@ is_forbidden(long c)
 static char *
 without_control_characters(const char *data, size_t len)
 {
-	char	   *copy = MemoryContextAllocHuge(CurrentMemoryContext, len + 1);
+	char *copy = MemoryContextAllocHuge(CurrentMemoryContext, len + 1);
 
 	memcpy(copy, data, len);
 	copy[len] = '\0';
 	for (size_t i = 0; i < len; i++)
 	{
-		bool		hex = copy[i] == '&' && strncmp(copy + i, "&#x", 3) == 0;
+		bool hex = copy[i] == '&' && strncmp(copy + i, "&#x", 3) == 0;
 
 		if (is_forbidden((unsigned char) copy[i]))
 			copy[i] = '?';
 		else if (hex || (copy[i] == '&' && copy[i + 1] == '#'))
 		{
-			char	   *end;
-			long		c = strtol(copy + i + (hex ? 3 : 2), &end, hex ? 16 : 10);
+			char *end;
+			long  c = strtol(copy + i + (hex ? 3 : 2), &end, hex ? 16 : 10);
 
 			if (*end == ';' && is_forbidden(c))
 				memset(copy + i, '?', end + 1 - (copy + i));
@@ -99,15 +100,15 @@ without_control_characters(const char *data, size_t len)
 PgosXml *
 pgos_xml_parse(const char *data, size_t len)
 {
-	xmlDoc	   *doc;
-	PgosXml    *volatile root = NULL;
+	xmlDoc *doc;
+	PgosXml *volatile root = NULL;
 
 	if (data == NULL || len == 0 || len > INT_MAX)
 		return NULL;
 	doc = read_document(data, len);
 	if (doc == NULL)
 	{
-		char	   *copy = without_control_characters(data, len);
+		char *copy = without_control_characters(data, len);
 
 		doc = read_document(copy, len);
 		pfree(copy);
@@ -117,7 +118,7 @@ pgos_xml_parse(const char *data, size_t len)
 
 	PG_TRY();
 	{
-		xmlNode    *node = xmlDocGetRootElement(doc);
+		xmlNode *node = xmlDocGetRootElement(doc);
 
 		if (node != NULL && doc->intSubset == NULL && doc->extSubset == NULL)
 			root = copy_element(node, 1);

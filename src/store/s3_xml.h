@@ -9,8 +9,8 @@
 
 typedef struct PgosXml
 {
-	char	   *name;			/* without namespace */
-	char	   *text;			/* UTF-8, all text directly below it; "" for none */
+	char		   *name; /* without namespace */
+	char		   *text; /* UTF-8, all text directly below it; "" for none */
 	struct PgosXml *children;
 	struct PgosXml *next;
 } PgosXml;

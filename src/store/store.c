@@ -22,10 +22,10 @@
 PgosStore *
 pgos_store_open(Oid serverid, Oid userid)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "pgobjstore store",
-												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext context =
+		AllocSetContextCreate(CurrentMemoryContext, "pgobjstore store", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	PgosStore  *store = palloc0(sizeof(PgosStore));
+	PgosStore	 *store = palloc0(sizeof(PgosStore));
 
 	store->context = context;
 	pgos_store_options_get(serverid, userid, &store->options);
@@ -38,9 +38,8 @@ pgos_store_open(Oid serverid, Oid userid)
 			store->driver = &pgos_file_driver;
 			break;
 		case PGOS_SCHEME_GS:
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("gs:// stores are not supported yet")));
+			ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+							errmsg("gs:// stores are not supported yet")));
 			break;
 	}
 	store->limits.part_size = store->options.part_size;
@@ -115,8 +114,8 @@ request_release(void *arg)
 PgosRequest *
 pgos_request_create(PgosStore *store, size_t size)
 {
-	MemoryContext context = AllocSetContextCreate(store->context, "pgobjstore request",
-												  ALLOCSET_SMALL_SIZES);
+	MemoryContext context =
+		AllocSetContextCreate(store->context, "pgobjstore request", ALLOCSET_SMALL_SIZES);
 	PgosRequest *request = MemoryContextAllocZero(context, size);
 
 	request->store = store;
@@ -140,8 +139,8 @@ pgos_request_set_done(PgosRequest *request)
 PgosUpload *
 pgos_upload_create(PgosStore *store, const char *key, size_t size)
 {
-	MemoryContext context = AllocSetContextCreate(store->context, "pgobjstore upload",
-												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext context =
+		AllocSetContextCreate(store->context, "pgobjstore upload", ALLOCSET_DEFAULT_SIZES);
 	PgosUpload *upload = MemoryContextAllocZero(context, size);
 
 	upload->store = store;
@@ -153,9 +152,8 @@ pgos_upload_create(PgosStore *store, const char *key, size_t size)
 char *
 pgos_display_text(const char *utf8)
 {
-	int			len = (int) strlen(utf8);
-	bool		keep_high = GetDatabaseEncoding() == PG_UTF8 &&
-		pg_verify_mbstr(PG_UTF8, utf8, len, true);
+	int	 len = (int) strlen(utf8);
+	bool keep_high = GetDatabaseEncoding() == PG_UTF8 && pg_verify_mbstr(PG_UTF8, utf8, len, true);
 	StringInfoData out;
 
 	initStringInfo(&out);
@@ -219,14 +217,14 @@ pgos_upload_id(PgosUpload *upload)
 PgosRequest *
 pgos_upload_part_start(PgosUpload *upload, int part_no, const void *data, size_t len)
 {
-	int			max_parts = upload->store->limits.max_parts;
+	int max_parts = upload->store->limits.max_parts;
 
 	if (part_no < 1 || part_no > max_parts)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("upload of \"%s\" to server \"%s\" needs more than %d parts",
-						pgos_display_text(upload->key), upload->store->options.server_name, max_parts),
-				 errhint("Set the option part_size of the server to a larger value.")));
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						errmsg("upload of \"%s\" to server \"%s\" needs more than %d parts",
+							   pgos_display_text(upload->key), upload->store->options.server_name,
+							   max_parts),
+						errhint("Set the option part_size of the server to a larger value.")));
 	upload->nparts = Max(upload->nparts, part_no);
 	return upload->store->driver->upload_part_start(upload, part_no, data, len);
 }
@@ -297,14 +295,14 @@ pgos_request_cancel(PgosRequest *request)
 
 typedef struct WaitFor
 {
-	PgosStore  *store;
-	int64		completions;
+	PgosStore *store;
+	int64	   completions;
 } WaitFor;
 
 static bool
 one_more_done(void *arg)
 {
-	WaitFor    *wait = arg;
+	WaitFor *wait = arg;
 
 	return wait->store->completions != wait->completions || wait->store->in_flight == 0;
 }
@@ -312,7 +310,7 @@ one_more_done(void *arg)
 void
 pgos_store_wait(PgosStore *store, long timeout_ms)
 {
-	WaitFor		wait = {store, store != NULL ? store->completions : 0};
+	WaitFor wait = {store, store != NULL ? store->completions : 0};
 
 	Assert(store != NULL || timeout_ms == 0);
 	if (timeout_ms != 0 && store->in_flight == 0)
@@ -330,7 +328,8 @@ pgos_store_head(PgosStore *store, const char *key, PgosObjectInfo *info)
 }
 
 char *
-pgos_store_read(PgosStore *store, const char *key, size_t max_len, size_t *len, PgosObjectInfo *info)
+pgos_store_read(PgosStore *store, const char *key, size_t max_len, size_t *len,
+				PgosObjectInfo *info)
 {
 	check_key(key);
 	return store->driver->read(store, key, max_len, len, info);
@@ -347,7 +346,7 @@ void
 pgos_store_delete(PgosStore *store, const char *key)
 {
 	check_key(key);
-	store->driver->delete(store, key);
+	store->driver->delete (store, key);
 }
 
 void

@@ -24,31 +24,31 @@
 
 #include "postgres.h"
 
-typedef struct PgosStore PgosStore;
+typedef struct PgosStore   PgosStore;
 typedef struct PgosRequest PgosRequest;
 
 typedef struct PgosObjectInfo
 {
-	int64		size;			/* bytes; -1 when the store did not say */
-	char		etag[128];		/* with its quotes as the store sent them; "" when it did not say */
-	int64		mtime;			/* seconds since 1970, or 0 */
+	int64 size;		 /* bytes; -1 when the store did not say */
+	char  etag[128]; /* with its quotes as the store sent them; "" when it did not say */
+	int64 mtime;	 /* seconds since 1970, or 0 */
 } PgosObjectInfo;
 
 typedef enum PgosPutCondition
 {
-	PGOS_PUT_ALWAYS,			/* overwrite */
-	PGOS_PUT_IF_ABSENT			/* fail with ERRCODE_DUPLICATE_OBJECT if the key exists */
+	PGOS_PUT_ALWAYS,   /* overwrite */
+	PGOS_PUT_IF_ABSENT /* fail with ERRCODE_DUPLICATE_OBJECT if the key exists */
 } PgosPutCondition;
 
 /* Limits that a store has, after its server options: what the planner of parts must respect. */
 typedef struct PgosStoreLimits
 {
-	int64		part_size;		/* bytes: size of the first parts (option part_size, else the GUC) */
-	int64		min_part_size;	/* bytes: every part but the last (5 MiB for S3, 1 for file) */
-	int64		max_part_size;	/* bytes (5 GiB for S3) */
-	int			max_parts;		/* 10,000 for S3 */
-	int64		max_object_size;	/* bytes (5 TiB for S3) */
-	int			concurrency;	/* requests in flight for one stream (option concurrency, else the GUC) */
+	int64 part_size;	   /* bytes: size of the first parts (option part_size, else the GUC) */
+	int64 min_part_size;   /* bytes: every part but the last (5 MiB for S3, 1 for file) */
+	int64 max_part_size;   /* bytes (5 GiB for S3) */
+	int	  max_parts;	   /* 10,000 for S3 */
+	int64 max_object_size; /* bytes (5 TiB for S3) */
+	int	  concurrency; /* requests in flight for one stream (option concurrency, else the GUC) */
 } PgosStoreLimits;
 
 /* ---------------------------------------------------------------- opening */
@@ -58,7 +58,7 @@ typedef struct PgosStoreLimits
  * missing user mapping or an option that makes no sense.  Privileges are not checked here.
  */
 extern PgosStore *pgos_store_open(Oid serverid, Oid userid);
-extern void pgos_store_close(PgosStore *store);
+extern void		  pgos_store_close(PgosStore *store);
 
 /*
  * From now on the store's requests give up soon: a few seconds without progress, two attempts.  For a clean-up after
@@ -67,8 +67,8 @@ extern void pgos_store_close(PgosStore *store);
 extern void pgos_store_hurry(PgosStore *store);
 
 /* "s3://bucket/prefix/key" for messages and catalog rows: no secrets, not encoded.  palloc'd. */
-extern char *pgos_store_url(PgosStore *store, const char *key);
-extern const char *pgos_store_server_name(PgosStore *store);
+extern char					 *pgos_store_url(PgosStore *store, const char *key);
+extern const char			 *pgos_store_server_name(PgosStore *store);
 extern const PgosStoreLimits *pgos_store_limits(PgosStore *store);
 
 /* ---------------------------------------------------------------- requests */
@@ -93,10 +93,11 @@ extern PgosRequest *pgos_get_start(PgosStore *store, const char *key, int64 offs
  * An upload that is neither completed nor aborted stays open in the store: abort it.
  */
 typedef struct PgosUpload PgosUpload;
-extern PgosUpload *pgos_upload_begin(PgosStore *store, const char *key);
-extern const char *pgos_upload_id(PgosUpload *upload);
+extern PgosUpload		 *pgos_upload_begin(PgosStore *store, const char *key);
+extern const char		 *pgos_upload_id(PgosUpload *upload);
 /* part_no from 1, in any order, several in flight. */
-extern PgosRequest *pgos_upload_part_start(PgosUpload *upload, int part_no, const void *data, size_t len);
+extern PgosRequest *
+pgos_upload_part_start(PgosUpload *upload, int part_no, const void *data, size_t len);
 /* total_size: sum of the parts.  All part requests must be finished. */
 extern void pgos_upload_complete(PgosUpload *upload, int64 total_size, PgosPutCondition condition,
 								 PgosObjectInfo *info);
@@ -106,7 +107,7 @@ extern void pgos_upload_abort(PgosUpload *upload);
  * Aborts every upload open under keys that begin with key_prefix: what an earlier attempt of a job left
  * behind.  Returns how many.
  */
-extern int	pgos_upload_abort_all(PgosStore *store, const char *key_prefix);
+extern int pgos_upload_abort_all(PgosStore *store, const char *key_prefix);
 
 /* True when the request will not change any more.  Never raises. */
 extern bool pgos_request_done(PgosRequest *request);
@@ -134,8 +135,8 @@ extern bool pgos_store_head(PgosStore *store, const char *key, PgosObjectInfo *i
  */
 extern char *pgos_store_read(PgosStore *store, const char *key, size_t max_len, size_t *len,
 							 PgosObjectInfo *info);
-extern void pgos_store_write(PgosStore *store, const char *key, const void *data, size_t len,
-							 PgosPutCondition condition, PgosObjectInfo *info);
+extern void	 pgos_store_write(PgosStore *store, const char *key, const void *data, size_t len,
+							  PgosPutCondition condition, PgosObjectInfo *info);
 /* Not an error when there is no such key. */
 extern void pgos_store_delete(PgosStore *store, const char *key);
 
@@ -144,7 +145,7 @@ extern void pgos_store_delete(PgosStore *store, const char *key);
  * behind the next '/' are folded into one entry that ends in '/' (info zero); '\0' for none.  key is relative
  * to the store's prefix.  The callback returns false to stop early.
  */
-typedef bool (*PgosListCallback) (const char *key, const PgosObjectInfo *info, void *arg);
+typedef bool (*PgosListCallback)(const char *key, const PgosObjectInfo *info, void *arg);
 extern void pgos_store_list(PgosStore *store, const char *key_prefix, char delimiter,
 							PgosListCallback callback, void *arg);
 
@@ -153,11 +154,11 @@ extern void pgos_store_list(PgosStore *store, const char *key_prefix, char delim
 /* Counted over the life of the store. */
 typedef struct PgosStoreCounters
 {
-	int64		requests;		/* attempts sent */
-	int64		retries;		/* of these, repeats */
-	int64		throttles;		/* answers 429, 503 and SlowDown */
-	int64		bytes_sent;		/* bodies */
-	int64		bytes_received;
+	int64 requests;	  /* attempts sent */
+	int64 retries;	  /* of these, repeats */
+	int64 throttles;  /* answers 429, 503 and SlowDown */
+	int64 bytes_sent; /* bodies */
+	int64 bytes_received;
 } PgosStoreCounters;
 extern const PgosStoreCounters *pgos_store_counters(PgosStore *store);
 

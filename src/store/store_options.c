@@ -27,19 +27,19 @@
 #include "utils/guc.h"
 #include "utils/syscache.h"
 
-#define S3_MIN_PART_KB		(5 * 1024)
-#define S3_MAX_PART_KB		(5 * 1024 * 1024)
-#define MAX_CONCURRENCY		64
-#define MIN_TIMEOUT_MS		100
-#define MAX_TIMEOUT_MS		(24 * 60 * 60 * 1000)
-#define DEFAULT_REGION		"us-east-1"
+#define S3_MIN_PART_KB (5 * 1024)
+#define S3_MAX_PART_KB (5 * 1024 * 1024)
+#define MAX_CONCURRENCY 64
+#define MIN_TIMEOUT_MS 100
+#define MAX_TIMEOUT_MS (24 * 60 * 60 * 1000)
+#define DEFAULT_REGION "us-east-1"
 
 typedef struct OptionDef
 {
 	const char *name;
 	Oid			catalog;
-	bool		network_only;	/* makes no sense for file: */
-	void		(*set) (PgosStoreOptions *options, const char *name, const char *value);
+	bool		network_only; /* makes no sense for file: */
+	void (*set)(PgosStoreOptions *options, const char *name, const char *value);
 } OptionDef;
 
 /* ---------------------------------------------------------------- values */
@@ -48,11 +48,11 @@ typedef struct OptionDef
 static void
 raise_invalid(const char *name, const char *value, const char *detail)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 strchr(value, '@') != NULL ? errmsg("invalid value for option \"%s\"", name)
-			 : errmsg("invalid value for option \"%s\": \"%s\"", name, value),
-			 errdetail_internal("%s", detail)));
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					strchr(value, '@') != NULL
+						? errmsg("invalid value for option \"%s\"", name)
+						: errmsg("invalid value for option \"%s\": \"%s\"", name, value),
+					errdetail_internal("%s", detail)));
 }
 
 static int
@@ -62,10 +62,9 @@ parse_quantity(const char *name, const char *value, int flags, int min, int max,
 	const char *hint = NULL;
 
 	if (!parse_int(value, &result, flags, &hint))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for option \"%s\": \"%s\"", name, value),
-				 hint != NULL ? errhint("%s", _(hint)) : 0));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("invalid value for option \"%s\": \"%s\"", name, value),
+						hint != NULL ? errhint("%s", _(hint)) : 0));
 	if (result < min || result > max)
 		raise_invalid(name, value, psprintf("It must be between %s.", range));
 	return result;
@@ -86,21 +85,20 @@ set_url(PgosStoreOptions *options, const char *name, const char *value)
 	if (error != NULL)
 		raise_invalid(name, value, error);
 	if (options->url.scheme == PGOS_SCHEME_GS)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("gs:// stores are not supported yet"),
-				 errhint("Google Cloud Storage can be used through its S3 interface: a url s3://bucket/prefix, "
-						 "the endpoint https://storage.googleapis.com and an HMAC key.")));
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("gs:// stores are not supported yet"),
+						errhint("Google Cloud Storage can be used through its S3 interface: a url "
+								"s3://bucket/prefix, "
+								"the endpoint https://storage.googleapis.com and an HMAC key.")));
 }
 
 static void
 set_region(PgosStoreOptions *options, const char *name, const char *value)
 {
-	size_t		len = strlen(value);
+	size_t len = strlen(value);
 
 	/* It becomes part of a host name and of the signature. */
-	if (len == 0 || len > 63 ||
-		strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789-") != len)
+	if (len == 0 || len > 63 || strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789-") != len)
 		raise_invalid(name, value, "A region consists of lower-case letters, digits and hyphens.");
 	options->region = pstrdup(value);
 	options->has_region = true;
@@ -140,8 +138,8 @@ set_ca_file(PgosStoreOptions *options, const char *name, const char *value)
 static void
 set_part_size(PgosStoreOptions *options, const char *name, const char *value)
 {
-	options->part_size = (int64) 1024 *
-		parse_quantity(name, value, GUC_UNIT_KB, 1, S3_MAX_PART_KB, "1kB and 5GB");
+	options->part_size =
+		(int64) 1024 * parse_quantity(name, value, GUC_UNIT_KB, 1, S3_MAX_PART_KB, "1kB and 5GB");
 }
 
 static void
@@ -153,15 +151,15 @@ set_concurrency(PgosStoreOptions *options, const char *name, const char *value)
 static void
 set_connect_timeout(PgosStoreOptions *options, const char *name, const char *value)
 {
-	options->connect_timeout = parse_quantity(name, value, GUC_UNIT_MS, MIN_TIMEOUT_MS,
-											  MAX_TIMEOUT_MS, "100ms and 1d");
+	options->connect_timeout =
+		parse_quantity(name, value, GUC_UNIT_MS, MIN_TIMEOUT_MS, MAX_TIMEOUT_MS, "100ms and 1d");
 }
 
 static void
 set_request_timeout(PgosStoreOptions *options, const char *name, const char *value)
 {
-	options->request_timeout = parse_quantity(name, value, GUC_UNIT_MS, MIN_TIMEOUT_MS,
-											  MAX_TIMEOUT_MS, "100ms and 1d");
+	options->request_timeout =
+		parse_quantity(name, value, GUC_UNIT_MS, MIN_TIMEOUT_MS, MAX_TIMEOUT_MS, "100ms and 1d");
 }
 
 /* A credential goes into a header line.  Its value is not shown, whatever is wrong with it. */
@@ -169,16 +167,15 @@ static char *
 check_credential(const char *name, const char *value)
 {
 	if (value[0] == '\0')
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option \"%s\" must not be empty", name)));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("option \"%s\" must not be empty", name)));
 	for (const char *p = value; *p != '\0'; p++)
 	{
 		if ((unsigned char) *p <= 0x20 || (unsigned char) *p > 0x7e)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("invalid value for option \"%s\"", name),
-					 errdetail("It contains a blank, a control character or a character that is not ASCII.")));
+			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+							errmsg("invalid value for option \"%s\"", name),
+							errdetail("It contains a blank, a control character or a character "
+									  "that is not ASCII.")));
 	}
 	return pstrdup(value);
 }
@@ -213,8 +210,7 @@ static const OptionDef option_defs[] = {
 	{"request_timeout", ForeignServerRelationId, true, set_request_timeout},
 	{"access_key_id", UserMappingRelationId, true, set_access_key_id},
 	{"secret_access_key", UserMappingRelationId, true, set_secret_access_key},
-	{"session_token", UserMappingRelationId, true, set_session_token}
-};
+	{"session_token", UserMappingRelationId, true, set_session_token}};
 
 /* ---------------------------------------------------------------- sets of options */
 
@@ -247,11 +243,11 @@ find_option(const char *name, Oid catalog)
 static void
 raise_unknown_option(const char *name, Oid catalog)
 {
-	const char *names[lengthof(option_defs) + 1];
-	int			n = 0;
+	const char		*names[lengthof(option_defs) + 1];
+	int				 n = 0;
 	const OptionDef *elsewhere = find_option(name, InvalidOid);
-	const char *nearest;
-	char	   *hint = NULL;
+	const char		*nearest;
+	char			*hint = NULL;
 
 	for (int i = 0; i < lengthof(option_defs); i++)
 	{
@@ -262,31 +258,32 @@ raise_unknown_option(const char *name, Oid catalog)
 
 	nearest = pgos_nearest_word(name, names);
 	if (elsewhere != NULL && elsewhere->catalog == UserMappingRelationId)
-		hint = psprintf("Options of a server can be read by every role; \"%s\" belongs to the user mapping: "
-						"CREATE USER MAPPING FOR ... SERVER ... OPTIONS (%s '...').", name, name);
+		hint = psprintf(
+			"Options of a server can be read by every role; \"%s\" belongs to the user mapping: "
+			"CREATE USER MAPPING FOR ... SERVER ... OPTIONS (%s '...').",
+			name, name);
 	else if (elsewhere != NULL)
 		hint = psprintf("\"%s\" belongs to the server: ALTER SERVER ... OPTIONS (ADD %s '...').",
 						name, name);
 	else if (nearest != NULL)
 		hint = psprintf("Perhaps you meant the option \"%s\".", nearest);
 
-	ereport(ERROR,
-			(errcode(ERRCODE_FDW_INVALID_OPTION_NAME),
-			 errmsg("invalid option \"%s\" for a %s", name, catalog_noun(catalog)),
-			 n > 0 ? errdetail("Valid options are: %s.", pgos_join_words(names))
-			 : errdetail("There are no valid options in this context."),
-			 hint != NULL ? errhint("%s", hint) : 0));
+	ereport(ERROR, (errcode(ERRCODE_FDW_INVALID_OPTION_NAME),
+					errmsg("invalid option \"%s\" for a %s", name, catalog_noun(catalog)),
+					n > 0 ? errdetail("Valid options are: %s.", pgos_join_words(names))
+						  : errdetail("There are no valid options in this context."),
+					hint != NULL ? errhint("%s", hint) : 0));
 }
 
 /* Reads a list of DefElem of one catalog into options. */
 static void
 read_options(List *list, Oid catalog, PgosStoreOptions *options)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, list)
+	foreach (cell, list)
 	{
-		DefElem    *elem = lfirst(cell);
+		DefElem			*elem = lfirst(cell);
 		const OptionDef *def = find_option(elem->defname, catalog);
 
 		if (def == NULL)
@@ -299,28 +296,27 @@ read_options(List *list, Oid catalog, PgosStoreOptions *options)
 static void
 check_server_options(List *list, const PgosStoreOptions *options)
 {
-	bool		has_url = false;
-	ListCell   *cell;
+	bool	  has_url = false;
+	ListCell *cell;
 
-	foreach(cell, list)
+	foreach (cell, list)
 	{
-		DefElem    *elem = lfirst(cell);
+		DefElem *elem = lfirst(cell);
 
 		if (strcmp(elem->defname, "url") == 0)
 			has_url = true;
 	}
 	if (!has_url)
-		ereport(ERROR,
-				(errcode(ERRCODE_FDW_DYNAMIC_PARAMETER_VALUE_NEEDED),
-				 errmsg("option \"url\" of the server is missing"),
-				 errhint("Set it to s3://bucket/prefix or file:///directory, for example "
-						 "OPTIONS (url 's3://bucket/prefix').")));
+		ereport(ERROR, (errcode(ERRCODE_FDW_DYNAMIC_PARAMETER_VALUE_NEEDED),
+						errmsg("option \"url\" of the server is missing"),
+						errhint("Set it to s3://bucket/prefix or file:///directory, for example "
+								"OPTIONS (url 's3://bucket/prefix').")));
 
 	if (options->url.scheme == PGOS_SCHEME_FILE)
 	{
-		foreach(cell, list)
+		foreach (cell, list)
 		{
-			DefElem    *elem = lfirst(cell);
+			DefElem *elem = lfirst(cell);
 
 			if (find_option(elem->defname, ForeignServerRelationId)->network_only)
 				ereport(ERROR,
@@ -330,10 +326,9 @@ check_server_options(List *list, const PgosStoreOptions *options)
 		}
 	}
 	else if (options->part_size != 0 && options->part_size < (int64) S3_MIN_PART_KB * 1024)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option \"part_size\" is too small for an s3:// store"),
-				 errdetail("S3 accepts parts from 5MB on.")));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("option \"part_size\" is too small for an s3:// store"),
+						errdetail("S3 accepts parts from 5MB on.")));
 }
 
 PG_FUNCTION_INFO_V1(objstore_fdw_validator);
@@ -345,8 +340,8 @@ PG_FUNCTION_INFO_V1(objstore_fdw_validator);
 Datum
 objstore_fdw_validator(PG_FUNCTION_ARGS)
 {
-	List	   *list = PG_ARGISNULL(0) ? NIL : untransformRelOptions(PG_GETARG_DATUM(0));
-	Oid			catalog = PG_GETARG_OID(1);
+	List			*list = PG_ARGISNULL(0) ? NIL : untransformRelOptions(PG_GETARG_DATUM(0));
+	Oid				 catalog = PG_GETARG_OID(1);
 	PgosStoreOptions options = {0};
 
 	read_options(list, catalog, &options);
@@ -360,13 +355,11 @@ objstore_fdw_validator(PG_FUNCTION_ARGS)
 				 errmsg("permission denied to create or change a file: store"),
 				 errdetail("Only a superuser may give access to the server's file system.")));
 	/* or whoever owns a server could find out which files there are */
-	if (options.ca_file != NULL &&
-		!has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to set option \"ca_file\""),
-				 errdetail("It names a file on the server: only a superuser or a member of "
-						   "pg_read_server_files may set it.")));
+	if (options.ca_file != NULL && !has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+						errmsg("permission denied to set option \"ca_file\""),
+						errdetail("It names a file on the server: only a superuser or a member of "
+								  "pg_read_server_files may set it.")));
 	PG_RETURN_VOID();
 }
 
@@ -385,9 +378,11 @@ get_user_mapping(ForeignServer *server, Oid userid)
 
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("user mapping not found for user %s and server \"%s\"", user, server->servername),
+				 errmsg("user mapping not found for user %s and server \"%s\"", user,
+						server->servername),
 				 errhint("CREATE USER MAPPING FOR %s SERVER %s OPTIONS (access_key_id '...', "
-						 "secret_access_key '...');", user, quote_identifier(server->servername))));
+						 "secret_access_key '...');",
+						 user, quote_identifier(server->servername))));
 	}
 	return GetUserMapping(userid, server->serverid);
 }
@@ -397,20 +392,19 @@ require_credential(const char *name, const char *value, ForeignServer *server, O
 {
 	if (value != NULL)
 		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("option \"%s\" is missing in the user mapping for server \"%s\"", name,
-					server->servername),
-			 errhint("ALTER USER MAPPING FOR %s SERVER %s OPTIONS (ADD %s '...');",
-					 quote_identifier(GetUserNameFromId(userid, false)),
-					 quote_identifier(server->servername), name)));
+	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+					errmsg("option \"%s\" is missing in the user mapping for server \"%s\"", name,
+						   server->servername),
+					errhint("ALTER USER MAPPING FOR %s SERVER %s OPTIONS (ADD %s '...');",
+							quote_identifier(GetUserNameFromId(userid, false)),
+							quote_identifier(server->servername), name)));
 }
 
 void
 pgos_store_options_get(Oid serverid, Oid userid, PgosStoreOptions *options)
 {
 	ForeignServer *server = GetForeignServer(serverid);
-	UserMapping *mapping;
+	UserMapping	  *mapping;
 
 	memset(options, 0, sizeof(*options));
 	options->server_name = pstrdup(server->servername);

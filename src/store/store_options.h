@@ -12,7 +12,7 @@
 
 typedef enum PgosUrlStyle
 {
-	PGOS_URL_AUTO,				/* path with an endpoint option or a dot in the bucket, virtual host otherwise */
+	PGOS_URL_AUTO, /* path with an endpoint option or a dot in the bucket, virtual host otherwise */
 	PGOS_URL_PATH,
 	PGOS_URL_VIRTUAL
 } PgosUrlStyle;
@@ -20,21 +20,21 @@ typedef enum PgosUrlStyle
 /* Parsed options of a server and of the user mapping that applies; strings live in the caller's context. */
 typedef struct PgosStoreOptions
 {
-	char	   *server_name;
-	PgosUri		url;
-	char	   *region;			/* default us-east-1 */
-	bool		has_region;		/* the option is set */
-	bool		has_endpoint;
+	char		*server_name;
+	PgosUri		 url;
+	char		*region;	 /* default us-east-1 */
+	bool		 has_region; /* the option is set */
+	bool		 has_endpoint;
 	PgosEndpoint endpoint;
 	PgosUrlStyle url_style;
-	char	   *ca_file;		/* or NULL: the system's */
-	int64		part_size;		/* bytes */
-	int			concurrency;
-	int			connect_timeout;	/* milliseconds */
-	int			request_timeout;	/* milliseconds without progress */
-	char	   *access_key_id;	/* NULL for file: */
-	char	   *secret_access_key;
-	char	   *session_token;	/* or NULL */
+	char		*ca_file;	/* or NULL: the system's */
+	int64		 part_size; /* bytes */
+	int			 concurrency;
+	int			 connect_timeout; /* milliseconds */
+	int			 request_timeout; /* milliseconds without progress */
+	char		*access_key_id;	  /* NULL for file: */
+	char		*secret_access_key;
+	char		*session_token; /* or NULL */
 } PgosStoreOptions;
 
 /* Raises for a missing user mapping (with a hint), except for file:. */

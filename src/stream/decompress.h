@@ -9,7 +9,7 @@
 #include "stream/source.h"
 
 /* `from` itself for PGOS_COMPRESSION_NONE.  name: what the errors call the stream (an url). */
-extern PgosSource *pgos_decompress_source_new(PgosCompression compression, PgosSource *from,
-											  const char *name);
+extern PgosSource *
+pgos_decompress_source_new(PgosCompression compression, PgosSource *from, const char *name);
 
 #endif

@@ -15,28 +15,28 @@
 
 typedef struct PgosRange
 {
-	char	   *buf;
-	size_t		len;
-	PgosRequest *request;		/* in flight, or NULL */
+	char		*buf;
+	size_t		 len;
+	PgosRequest *request; /* in flight, or NULL */
 } PgosRange;
 
 typedef struct PgosDownload
 {
-	PgosSource	base;
-	PgosStore  *store;
-	char	   *key;
+	PgosSource	   base;
+	PgosStore	  *store;
+	char		  *key;
 	PgosObjectInfo info;
-	PgosRangePlan plan;
-	int64		count_ranges;
-	bool		check_crc;
-	pg_crc32c	expected_crc;
-	pg_crc32c	crc;
-	PgosRange  *ranges;
-	int			count;			/* buffers */
-	int64		next_start;		/* first range that has not been asked for */
-	int64		next_read;		/* range that the reader gets next */
-	int64		position;		/* bytes given out, including what is in data */
-	bool		ended;
+	PgosRangePlan  plan;
+	int64		   count_ranges;
+	bool		   check_crc;
+	pg_crc32c	   expected_crc;
+	pg_crc32c	   crc;
+	PgosRange	  *ranges;
+	int			   count;	   /* buffers */
+	int64		   next_start; /* first range that has not been asked for */
+	int64		   next_read;  /* range that the reader gets next */
+	int64		   position;   /* bytes given out, including what is in data */
+	bool		   ended;
 } PgosDownload;
 
 /* Asks for ranges as long as there are free buffers. */
@@ -45,18 +45,18 @@ pgos_download_start(PgosDownload *dl)
 {
 	while (dl->next_start < dl->count_ranges && dl->next_start - dl->next_read < dl->count)
 	{
-		PgosRange  *range = &dl->ranges[dl->next_start % dl->count];
-		int64		offset;
-		int64		len;
+		PgosRange *range = &dl->ranges[dl->next_start % dl->count];
+		int64	   offset;
+		int64	   len;
 
 		pgos_range_plan_get(&dl->plan, dl->next_start, &offset, &len);
 		range->len = len;
 		if (range->buf == NULL)
-			range->buf = MemoryContextAllocExtended(GetMemoryChunkContext(dl), Min(dl->plan.chunk, dl->plan.size),
-													MCXT_ALLOC_HUGE);
-		range->request = pgos_get_start(dl->store, dl->key, offset, range->len,
-										dl->info.etag[0] != '\0' ? dl->info.etag : NULL,
-										range->buf);
+			range->buf = MemoryContextAllocExtended(
+				GetMemoryChunkContext(dl), Min(dl->plan.chunk, dl->plan.size), MCXT_ALLOC_HUGE);
+		range->request =
+			pgos_get_start(dl->store, dl->key, offset, range->len,
+						   dl->info.etag[0] != '\0' ? dl->info.etag : NULL, range->buf);
 		dl->next_start++;
 	}
 }
@@ -65,8 +65,8 @@ static bool
 pgos_download_fill(PgosSource *source)
 {
 	PgosDownload *dl = (PgosDownload *) source;
-	PgosRange  *range;
-	PgosRequest *request;
+	PgosRange	 *range;
+	PgosRequest	 *request;
 
 	if (dl->next_read >= dl->count_ranges)
 	{
@@ -107,7 +107,7 @@ pgos_download_source_new(PgosStore *store, const char *key, const PgosObjectInfo
 						 const pg_crc32c *crc, int64 range_size, int concurrency)
 {
 	const PgosStoreLimits *limits = pgos_store_limits(store);
-	PgosDownload *dl = palloc0(sizeof(PgosDownload));
+	PgosDownload		  *dl = palloc0(sizeof(PgosDownload));
 
 	dl->base.fill = pgos_download_fill;
 	dl->store = store;

@@ -15,9 +15,9 @@
  * NULL; it is compared before the end is reported.  received (may be NULL) counts the bytes given out.
  * Memory: concurrency buffers of range_size bytes; 0 for the store's concurrency and part size.
  */
-extern PgosSource *pgos_download_source_new(PgosStore *store, const char *key,
-											const PgosObjectInfo *info, const pg_crc32c *crc,
-											int64 range_size, int concurrency);
+extern PgosSource *
+pgos_download_source_new(PgosStore *store, const char *key, const PgosObjectInfo *info,
+						 const pg_crc32c *crc, int64 range_size, int concurrency);
 
 /* Bytes of the object that the reader has been given so far. */
 extern int64 pgos_download_source_position(PgosSource *source);

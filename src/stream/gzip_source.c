@@ -15,22 +15,22 @@
 #include "stream/gzip_source.h"
 #include "utils/memutils.h"
 
-#define PGOS_GZIP_OUT_SIZE	(256 * 1024)
+#define PGOS_GZIP_OUT_SIZE (256 * 1024)
 /* inflateInit2(): the largest window, and gzip's header and trailer only */
-#define PGOS_GZIP_WINDOW	(15 + 16)
+#define PGOS_GZIP_WINDOW (15 + 16)
 
 typedef struct PgosGzipSource
 {
-	PgosSource	base;
-	PgosSource *from;
-	const char *name;
-	z_stream	z;
-	bool		z_made;
-	char	   *out;
-	bool		any_member;		/* one has ended */
-	bool		in_member;
-	bool		in_padding;
-	bool		more_out;		/* the output buffer was filled: zlib may hold more */
+	PgosSource			  base;
+	PgosSource			 *from;
+	const char			 *name;
+	z_stream			  z;
+	bool				  z_made;
+	char				 *out;
+	bool				  any_member; /* one has ended */
+	bool				  in_member;
+	bool				  in_padding;
+	bool				  more_out; /* the output buffer was filled: zlib may hold more */
 	MemoryContextCallback callback;
 } PgosGzipSource;
 
@@ -59,11 +59,11 @@ static bool
 pgos_gzip_end(PgosGzipSource *gz)
 {
 	if (gz->in_member || !gz->any_member)
-		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-						gz->in_member
-							? errmsg("\"%s\" ends in the middle of a gzip member", gz->name)
-							: errmsg("\"%s\" is empty, not a gzip file", gz->name),
-						errhint("The object was not written to its end. Write it again.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 gz->in_member ? errmsg("\"%s\" ends in the middle of a gzip member", gz->name)
+							   : errmsg("\"%s\" is empty, not a gzip file", gz->name),
+				 errhint("The object was not written to its end. Write it again.")));
 	return false;
 }
 
@@ -94,13 +94,13 @@ static bool
 pgos_gzip_source_fill(PgosSource *source)
 {
 	PgosGzipSource *gz = (PgosGzipSource *) source;
-	PgosSource *from = gz->from;
+	PgosSource	   *from = gz->from;
 
 	for (;;)
 	{
-		int			rc;
-		size_t		taken;
-		size_t		made;
+		int	   rc;
+		size_t taken;
+		size_t made;
 
 		if (from->avail == 0 && !gz->more_out && !from->fill(from))
 			return pgos_gzip_end(gz);
@@ -123,9 +123,9 @@ pgos_gzip_source_fill(PgosSource *source)
 			ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory"),
 							errdetail("zlib could not allocate its window.")));
 		if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
-			pgos_gzip_fail(gz, gz->z.msg != NULL				   ? gz->z.msg
-							   : gz->any_member && gz->z.total_out == 0 ? "garbage after the end"
-																		: "not in gzip format");
+			pgos_gzip_fail(gz, gz->any_member && gz->z.total_out == 0 ? "garbage after the end"
+							   : gz->z.msg != NULL					  ? gz->z.msg
+																	  : "not in gzip format");
 		from->data += taken;
 		from->avail -= taken;
 		gz->more_out = gz->z.avail_out == 0 && rc != Z_STREAM_END;
@@ -156,8 +156,8 @@ pgos_gzip_source_new(PgosSource *from, const char *name)
 	gz->callback.arg = gz;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &gz->callback);
 	if (inflateInit2(&gz->z, PGOS_GZIP_WINDOW) != Z_OK)
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory"), errdetail("zlib state.")));
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory"),
+						errdetail("zlib state.")));
 	gz->z_made = true;
 	return &gz->base;
 }

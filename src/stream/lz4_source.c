@@ -13,18 +13,18 @@
 #include "stream/lz4_source.h"
 #include "utils/memutils.h"
 
-#define PGOS_LZ4_OUT_SIZE	(256 * 1024)
+#define PGOS_LZ4_OUT_SIZE (256 * 1024)
 
 typedef struct PgosLz4Source
 {
-	PgosSource	base;
-	PgosSource *from;
-	const char *name;
-	LZ4F_dctx  *dctx;
-	char	   *out;
-	bool		in_frame;		/* a frame has begun and not ended */
-	bool		any_frame;
-	bool		more_out;		/* the output buffer was filled: lz4 may hold more */
+	PgosSource			  base;
+	PgosSource			 *from;
+	const char			 *name;
+	LZ4F_dctx			 *dctx;
+	char				 *out;
+	bool				  in_frame; /* a frame has begun and not ended */
+	bool				  any_frame;
+	bool				  more_out; /* the output buffer was filled: lz4 may hold more */
 	MemoryContextCallback callback;
 } PgosLz4Source;
 
@@ -45,9 +45,9 @@ pgos_lz4_source_fill(PgosSource *source)
 
 	for (;;)
 	{
-		size_t		taken;
-		size_t		made = PGOS_LZ4_OUT_SIZE;
-		size_t		rc;
+		size_t taken;
+		size_t made = PGOS_LZ4_OUT_SIZE;
+		size_t rc;
 
 		if (ls->from->avail == 0 && !ls->more_out && !ls->from->fill(ls->from))
 		{
@@ -96,7 +96,7 @@ pgos_lz4_source_new(PgosSource *from, const char *name)
 	ls->callback.arg = ls;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &ls->callback);
 	if (LZ4F_isError(LZ4F_createDecompressionContext(&ls->dctx, LZ4F_VERSION)))
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory"), errdetail("lz4 context.")));
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory"),
+						errdetail("lz4 context.")));
 	return &ls->base;
 }

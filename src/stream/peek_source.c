@@ -17,7 +17,7 @@ typedef struct PgosPeekSource
 	PgosSource *from;
 	char	   *buffer;
 	size_t		size;
-	int64		given;			/* bytes that have ever been in data/avail */
+	int64		given; /* bytes that have ever been in data/avail */
 } PgosPeekSource;
 
 static bool
@@ -50,7 +50,8 @@ pgos_peek_source_keep(PgosPeekSource *peek, size_t size)
 {
 	if (peek->size < size)
 	{
-		char	   *buffer = MemoryContextAllocExtended(GetMemoryChunkContext(peek), size, MCXT_ALLOC_HUGE);
+		char *buffer =
+			MemoryContextAllocExtended(GetMemoryChunkContext(peek), size, MCXT_ALLOC_HUGE);
 
 		memcpy(buffer, peek->base.data, peek->base.avail);
 		if (peek->buffer != NULL)
@@ -70,7 +71,7 @@ pgos_peek_source_look(PgosSource *source, size_t want)
 
 	while (peek->base.avail < want)
 	{
-		size_t		n;
+		size_t n;
 
 		if (peek->base.avail == 0)
 		{

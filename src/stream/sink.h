@@ -28,19 +28,19 @@ typedef struct PgosSink PgosSink;
 
 typedef struct PgosSinkOps
 {
-	void		(*drain) (PgosSink *sink);
-	void		(*cut) (PgosSink *sink);
-	void		(*end) (PgosSink *sink);
+	void (*drain)(PgosSink *sink);
+	void (*cut)(PgosSink *sink);
+	void (*end)(PgosSink *sink);
 } PgosSinkOps;
 
 struct PgosSink
 {
 	const PgosSinkOps *ops;
-	char	   *buf;
-	size_t		size;			/* bytes of buf, at least 1 */
-	size_t		len;			/* bytes filled by the writer */
-	size_t		cut_len;		/* at a row's end with at least so much in buf: cut() */
-	int64		raw_bytes;		/* taken by drain(), cut() and end() so far */
+	char			  *buf;
+	size_t			   size;	  /* bytes of buf, at least 1 */
+	size_t			   len;		  /* bytes filled by the writer */
+	size_t			   cut_len;	  /* at a row's end with at least so much in buf: cut() */
+	int64			   raw_bytes; /* taken by drain(), cut() and end() so far */
 };
 
 /* Bytes from elsewhere into the sink. */
@@ -49,7 +49,7 @@ pgos_sink_write(PgosSink *sink, const char *data, size_t len)
 {
 	for (;;)
 	{
-		size_t		room = sink->size - sink->len;
+		size_t room = sink->size - sink->len;
 
 		if (len < room)
 		{

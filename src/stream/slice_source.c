@@ -12,15 +12,15 @@ typedef struct PgosSlice
 {
 	PgosSource	base;
 	PgosSource *from;
-	int64		left;			/* bytes that have not been offered yet */
+	int64		left; /* bytes that have not been offered yet */
 	const char *name;
 } PgosSlice;
 
 static bool
 pgos_slice_fill(PgosSource *source)
 {
-	PgosSlice  *slice = (PgosSlice *) source;
-	size_t		n;
+	PgosSlice *slice = (PgosSlice *) source;
+	size_t	   n;
 
 	if (slice->left == 0)
 		return false;
@@ -39,7 +39,7 @@ pgos_slice_fill(PgosSource *source)
 PgosSource *
 pgos_slice_source_new(PgosSource *from, int64 len, const char *name)
 {
-	PgosSlice  *slice = palloc0(sizeof(PgosSlice));
+	PgosSlice *slice = palloc0(sizeof(PgosSlice));
 
 	slice->base.fill = pgos_slice_fill;
 	slice->from = from;

@@ -12,6 +12,6 @@
  * the reader leaves over is skipped by pgos_slice_source_end().
  */
 extern PgosSource *pgos_slice_source_new(PgosSource *from, int64 len, const char *name);
-extern void pgos_slice_source_end(PgosSource *source);
+extern void		   pgos_slice_source_end(PgosSource *source);
 
 #endif

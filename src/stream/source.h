@@ -17,7 +17,7 @@ typedef struct PgosSource PgosSource;
 
 struct PgosSource
 {
-	bool		(*fill) (PgosSource *source);
+	bool (*fill)(PgosSource *source);
 	const char *data;
 	size_t		avail;
 };
@@ -26,7 +26,7 @@ struct PgosSource
 static inline size_t
 pgos_source_read(PgosSource *source, char *dst, size_t len)
 {
-	size_t		n;
+	size_t n;
 
 	if (source->avail == 0 && !source->fill(source))
 		return 0;

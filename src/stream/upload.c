@@ -17,28 +17,28 @@
 
 typedef struct PgosPart
 {
-	char	   *buf;			/* or NULL: not allocated yet */
-	size_t		size;
-	PgosRequest *request;		/* in flight, or NULL */
+	char		*buf; /* or NULL: not allocated yet */
+	size_t		 size;
+	PgosRequest *request; /* in flight, or NULL */
 } PgosPart;
 
 typedef struct PgosUploadSink
 {
-	PgosSink	base;
-	PgosStore  *store;
-	char	   *key;
+	PgosSink		 base;
+	PgosStore		*store;
+	char			*key;
 	PgosPutCondition condition;
-	PgosPartPlan plan;
-	int			concurrency;
-	PgosUpload *upload;			/* NULL before the second part begins */
-	PgosPart   *parts;			/* concurrency + 1 */
-	int			filling;		/* index of the part that the writer fills */
-	int			part_no;		/* its number, from 1 */
-	PgosRequest *put;			/* of an object that is a single PUT */
-	bool		ended;
-	bool		completing;		/* the store may have made the object, whatever we know of it */
-	bool		finished;		/* completed or aborted */
-	MemoryContext context;
+	PgosPartPlan	 plan;
+	int				 concurrency;
+	PgosUpload		*upload;  /* NULL before the second part begins */
+	PgosPart		*parts;	  /* concurrency + 1 */
+	int				 filling; /* index of the part that the writer fills */
+	int				 part_no; /* its number, from 1 */
+	PgosRequest		*put;	  /* of an object that is a single PUT */
+	bool			 ended;
+	bool			 completing; /* the store may have made the object, whatever we know of it */
+	bool			 finished;	 /* completed or aborted */
+	MemoryContext	 context;
 	PgosUploadResult result;
 } PgosUploadSink;
 
@@ -55,8 +55,8 @@ static const PgosSinkOps pgos_upload_ops = {
 static void
 pgos_upload_open_part(PgosUploadSink *up, int index)
 {
-	PgosPart   *part = &up->parts[index];
-	int64		size = pgos_part_plan_size(&up->plan, up->part_no, up->base.raw_bytes);
+	PgosPart *part = &up->parts[index];
+	int64	  size = pgos_part_plan_size(&up->plan, up->part_no, up->base.raw_bytes);
 
 	if (size <= 0)
 		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -85,11 +85,11 @@ pgos_upload_open_part(PgosUploadSink *up, int index)
 static int
 pgos_upload_reap(PgosUploadSink *up)
 {
-	int			in_flight = 0;
+	int in_flight = 0;
 
 	for (int i = 0; i <= up->concurrency; i++)
 	{
-		PgosPart   *part = &up->parts[i];
+		PgosPart *part = &up->parts[i];
 
 		if (part->request == NULL)
 			continue;
@@ -106,7 +106,7 @@ pgos_upload_reap(PgosUploadSink *up)
 	/* nothing will be written any more: only what is in flight is needed */
 	for (int i = 0; up->ended && i <= up->concurrency; i++)
 	{
-		PgosPart   *part = &up->parts[i];
+		PgosPart *part = &up->parts[i];
 
 		if (part->request != NULL || (up->put != NULL && i == up->filling))
 			continue;
@@ -131,7 +131,7 @@ pgos_upload_account(PgosUploadSink *up)
 static void
 pgos_upload_send_part(PgosUploadSink *up)
 {
-	PgosPart   *part = &up->parts[up->filling];
+	PgosPart *part = &up->parts[up->filling];
 
 	if (up->upload == NULL)
 	{
@@ -149,8 +149,8 @@ pgos_upload_send_part(PgosUploadSink *up)
 static bool
 pgos_upload_grow(PgosUploadSink *up)
 {
-	PgosPart   *part = &up->parts[up->filling];
-	size_t		full = (size_t) pgos_part_plan_size(&up->plan, up->part_no, up->base.raw_bytes);
+	PgosPart *part = &up->parts[up->filling];
+	size_t	  full = (size_t) pgos_part_plan_size(&up->plan, up->part_no, up->base.raw_bytes);
 
 	if (up->part_no > 1 || part->size >= full)
 		return false;
@@ -166,8 +166,8 @@ static void
 pgos_upload_drain(PgosSink *sink)
 {
 	PgosUploadSink *up = (PgosUploadSink *) sink;
-	int64		next_size;
-	int			allowed;
+	int64			next_size;
+	int				allowed;
 
 	if (pgos_upload_grow(up))
 		return;
@@ -240,7 +240,7 @@ size_t
 pgos_upload_sink_memory(PgosSink *sink)
 {
 	PgosUploadSink *up = (PgosUploadSink *) sink;
-	size_t		memory = 0;
+	size_t			memory = 0;
 
 	for (int i = 0; i <= up->concurrency; i++)
 		memory += up->parts[i].size;
@@ -292,10 +292,10 @@ pgos_upload_sink_new(PgosStore *store, const char *key, PgosPutCondition conditi
 					 int concurrency)
 {
 	const PgosStoreLimits *limits = pgos_store_limits(store);
-	PgosUploadSink *up = palloc0(sizeof(PgosUploadSink));
+	PgosUploadSink		  *up = palloc0(sizeof(PgosUploadSink));
 
 	up->base.ops = &pgos_upload_ops;
-	up->base.cut_len = SIZE_MAX;	/* parts end where they are full, not where a row ends */
+	up->base.cut_len = SIZE_MAX; /* parts end where they are full, not where a row ends */
 	up->store = store;
 	up->key = pstrdup(key);
 	up->condition = condition;

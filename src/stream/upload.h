@@ -19,10 +19,10 @@
 /* What has become of the object: final after complete, before that as far as it is sent. */
 typedef struct PgosUploadResult
 {
-	int64		bytes;			/* stored bytes handed to the store */
-	int			parts;			/* 1 for a single PUT */
-	pg_crc32c	crc;			/* CRC32C of the stored bytes, finished by end() */
-	PgosObjectInfo info;		/* etag and size as the store gave them */
+	int64		   bytes; /* stored bytes handed to the store */
+	int			   parts; /* 1 for a single PUT */
+	pg_crc32c	   crc;	  /* CRC32C of the stored bytes, finished by end() */
+	PgosObjectInfo info;  /* etag and size as the store gave them */
 } PgosUploadResult;
 
 /* part_size and concurrency: 0 for the store's. */

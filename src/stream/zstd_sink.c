@@ -30,10 +30,10 @@
 #include "stream/zstd_sink.h"
 #include "utils/memutils.h"
 
-#define PGOS_CHUNK_SIZE		((size_t) 1024 * 1024)
-#define PGOS_CHUNK_COUNT	4
+#define PGOS_CHUNK_SIZE ((size_t) 1024 * 1024)
+#define PGOS_CHUNK_COUNT 4
 /* what zstd may hold back of earlier chunks and give out with this one: less than two blocks of 128 KiB */
-#define PGOS_CHUNK_LAG		((size_t) 256 * 1024)
+#define PGOS_CHUNK_LAG ((size_t) 256 * 1024)
 
 typedef enum PgosChunkState
 {
@@ -45,52 +45,53 @@ typedef enum PgosChunkState
 typedef struct PgosChunk
 {
 	PgosChunkState state;
-	char	   *in;
-	size_t		in_len;
-	bool		end_frame;		/* the frame ends with this chunk */
-	char	   *out;
-	size_t		out_len;
-	int64	   *mark;			/* takes the position of its output in the next sink, or NULL */
-	size_t		error;			/* a zstd result that ZSTD_isError(), or 0 */
+	char		  *in;
+	size_t		   in_len;
+	bool		   end_frame; /* the frame ends with this chunk */
+	char		  *out;
+	size_t		   out_len;
+	int64		  *mark;  /* takes the position of its output in the next sink, or NULL */
+	size_t		   error; /* a zstd result that ZSTD_isError(), or 0 */
 } PgosChunk;
 
 typedef struct PgosZstdSink
 {
-	PgosSink	base;
-	PgosSink   *next;
-	size_t		frame_size;
-	size_t		frame_len;		/* raw bytes of the frame under way that are in earlier chunks */
-	size_t		out_size;
-	ZSTD_CCtx  *cctx;
-	PgosChunk	chunks[PGOS_CHUNK_COUNT];
-	int			filling;		/* chunk that the writer fills */
-	int			emptying;		/* oldest chunk that is not empty, or filling */
-	int64	   *mark;			/* for the chunk that is being filled */
-	bool		frame_begun;	/* a frame is under way */
-	bool		wrote_frame;
+	PgosSink	  base;
+	PgosSink	 *next;
+	size_t		  frame_size;
+	size_t		  frame_len; /* raw bytes of the frame under way that are in earlier chunks */
+	size_t		  out_size;
+	ZSTD_CCtx	 *cctx;
+	PgosChunk	  chunks[PGOS_CHUNK_COUNT];
+	int			  filling;	   /* chunk that the writer fills */
+	int			  emptying;	   /* oldest chunk that is not empty, or filling */
+	int64		 *mark;		   /* for the chunk that is being filled */
+	bool		  frame_begun; /* a frame is under way */
+	bool		  wrote_frame;
 	MemoryContext context;
 	MemoryContextCallback callback;
 
-	pthread_t	thread;
-	bool		has_thread;
-	bool		tried_thread;
+	pthread_t		thread;
+	bool			has_thread;
+	bool			tried_thread;
 	pthread_mutex_t mutex;
-	pthread_cond_t changed;		/* some state or stop has changed */
-	bool		stop;
+	pthread_cond_t	changed; /* some state or stop has changed */
+	bool			stop;
 } PgosZstdSink;
 
 /* Compresses one chunk.  No PostgreSQL in here: also runs in the thread. */
 static void
 pgos_zstd_compress_chunk(ZSTD_CCtx *cctx, PgosChunk *chunk, size_t out_size)
 {
-	ZSTD_inBuffer in = {chunk->in, chunk->in_len, 0};
+	ZSTD_inBuffer  in = {chunk->in, chunk->in_len, 0};
 	ZSTD_outBuffer out = {chunk->out, out_size, 0};
-	size_t		left;
+	size_t		   left;
 
 	chunk->error = 0;
 	do
 	{
-		left = ZSTD_compressStream2(cctx, &out, &in, chunk->end_frame ? ZSTD_e_end : ZSTD_e_continue);
+		left =
+			ZSTD_compressStream2(cctx, &out, &in, chunk->end_frame ? ZSTD_e_end : ZSTD_e_continue);
 		if (ZSTD_isError(left))
 		{
 			chunk->error = left;
@@ -110,12 +111,12 @@ static void *
 pgos_zstd_thread_main(void *arg)
 {
 	PgosZstdSink *zs = arg;
-	int			next = 0;
+	int			  next = 0;
 
 	pthread_mutex_lock(&zs->mutex);
 	for (;;)
 	{
-		PgosChunk  *chunk = &zs->chunks[next];
+		PgosChunk *chunk = &zs->chunks[next];
 
 		while (!zs->stop && chunk->state != PGOS_CHUNK_FILLED)
 			pthread_cond_wait(&zs->changed, &zs->mutex);
@@ -135,8 +136,8 @@ pgos_zstd_thread_main(void *arg)
 static void
 pgos_zstd_start_thread(PgosZstdSink *zs)
 {
-	sigset_t	all;
-	sigset_t	saved;
+	sigset_t all;
+	sigset_t saved;
 
 	zs->tried_thread = true;
 	sigfillset(&all);
@@ -189,7 +190,7 @@ pgos_zstd_collect(PgosZstdSink *zs, int until)
 {
 	for (;;)
 	{
-		PgosChunk  *chunk = &zs->chunks[zs->emptying];
+		PgosChunk	  *chunk = &zs->chunks[zs->emptying];
 		PgosChunkState state = pgos_zstd_chunk_state(zs, chunk);
 
 		if (state == PGOS_CHUNK_EMPTY)
@@ -217,9 +218,9 @@ pgos_zstd_collect(PgosZstdSink *zs, int until)
 			continue;
 		}
 		if (chunk->error != 0)
-			ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
-							errmsg("could not compress with zstd: %s",
-								   ZSTD_getErrorName(chunk->error))));
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not compress with zstd: %s", ZSTD_getErrorName(chunk->error))));
 		if (chunk->mark != NULL)
 			*chunk->mark = pgos_sink_written(zs->next);
 		chunk->mark = NULL;
@@ -241,7 +242,7 @@ pgos_zstd_collect(PgosZstdSink *zs, int until)
 static void
 pgos_zstd_open_chunk(PgosZstdSink *zs)
 {
-	PgosChunk  *chunk = &zs->chunks[zs->filling];
+	PgosChunk *chunk = &zs->chunks[zs->filling];
 
 	if (chunk->in == NULL)
 	{
@@ -262,7 +263,7 @@ pgos_zstd_open_chunk(PgosZstdSink *zs)
 static void
 pgos_zstd_submit(PgosZstdSink *zs, bool end_frame, bool small)
 {
-	PgosChunk  *chunk = &zs->chunks[zs->filling];
+	PgosChunk *chunk = &zs->chunks[zs->filling];
 
 	chunk->in_len = zs->base.len;
 	chunk->end_frame = end_frame;
@@ -341,7 +342,7 @@ PgosSink *
 pgos_zstd_sink_new(PgosSink *next, int level, size_t frame_size)
 {
 	PgosZstdSink *zs = palloc0(sizeof(PgosZstdSink));
-	size_t		rc;
+	size_t		  rc;
 
 	zs->base.ops = &pgos_zstd_ops;
 	zs->next = next;
@@ -356,8 +357,8 @@ pgos_zstd_sink_new(PgosSink *next, int level, size_t frame_size)
 
 	zs->cctx = ZSTD_createCCtx();
 	if (zs->cctx == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory"), errdetail("zstd context.")));
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory"),
+						errdetail("zstd context.")));
 	rc = ZSTD_CCtx_setParameter(zs->cctx, ZSTD_c_compressionLevel, level);
 	if (!ZSTD_isError(rc))
 		rc = ZSTD_CCtx_setParameter(zs->cctx, ZSTD_c_checksumFlag, 1);

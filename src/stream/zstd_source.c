@@ -15,15 +15,15 @@
 
 typedef struct PgosZstdSource
 {
-	PgosSource	base;
-	PgosSource *from;
-	const char *name;
-	ZSTD_DCtx  *dctx;
-	char	   *out;
-	size_t		out_size;
-	bool		in_frame;		/* a frame has begun and not ended */
-	bool		any_frame;
-	bool		more_out;		/* the output buffer was filled: zstd may hold more */
+	PgosSource			  base;
+	PgosSource			 *from;
+	const char			 *name;
+	ZSTD_DCtx			 *dctx;
+	char				 *out;
+	size_t				  out_size;
+	bool				  in_frame; /* a frame has begun and not ended */
+	bool				  any_frame;
+	bool				  more_out; /* the output buffer was filled: zstd may hold more */
 	MemoryContextCallback callback;
 } PgosZstdSource;
 
@@ -44,9 +44,9 @@ pgos_zstd_source_fill(PgosSource *source)
 
 	for (;;)
 	{
-		ZSTD_inBuffer in;
+		ZSTD_inBuffer  in;
 		ZSTD_outBuffer out = {zs->out, zs->out_size, 0};
-		size_t		rc;
+		size_t		   rc;
 
 		if (zs->from->avail == 0 && !zs->more_out && !zs->from->fill(zs->from))
 		{
@@ -99,7 +99,7 @@ pgos_zstd_source_new(PgosSource *from, const char *name)
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &zs->callback);
 	zs->dctx = ZSTD_createDCtx();
 	if (zs->dctx == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory"), errdetail("zstd context.")));
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory"),
+						errdetail("zstd context.")));
 	return &zs->base;
 }

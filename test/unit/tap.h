@@ -10,24 +10,24 @@
 
 #include "core/base.h"
 
-static int	tap_run = 0;
-static int	tap_failed = 0;
+static int tap_run = 0;
+static int tap_failed = 0;
 
 /* Results that a test does not free stay reachable from here, so that a leak checker reports real leaks only. */
 typedef struct TapKept
 {
-	const void *pointer;
+	const void	   *pointer;
 	struct TapKept *next;
 } TapKept;
 static TapKept *tap_kept = NULL;
 
 /* One check; the rest is its name.  Returns whether it held. */
-static pg_attribute_unused() __attribute__((format(printf, 2, 3))) bool
-ok(bool good, const char *fmt, ...)
+static pg_attribute_unused()
+	__attribute__((format(printf, 2, 3))) bool ok(bool good, const char *fmt, ...)
 {
-	char		name[200];
-	va_list		args;
-	char	   *p;
+	char	name[200];
+	va_list args;
+	char   *p;
 
 	va_start(args, fmt);
 	vsnprintf(name, sizeof(name), fmt, args);
@@ -47,10 +47,9 @@ ok(bool good, const char *fmt, ...)
 	return good;
 }
 
-static pg_attribute_unused() const char *
-keep(const char *text)
+static pg_attribute_unused() const char *keep(const char *text)
 {
-	TapKept    *kept = palloc(sizeof(TapKept));
+	TapKept *kept = palloc(sizeof(TapKept));
 
 	kept->pointer = text;
 	kept->next = tap_kept;
@@ -58,10 +57,9 @@ keep(const char *text)
 	return text;
 }
 
-static pg_attribute_unused() bool
-is_str(const char *got, const char *want, const char *name)
+static pg_attribute_unused() bool is_str(const char *got, const char *want, const char *name)
 {
-	bool		good = got == want || (got != NULL && want != NULL && strcmp(got, want) == 0);
+	bool good = got == want || (got != NULL && want != NULL && strcmp(got, want) == 0);
 
 	ok(good, "%s", name != NULL ? name : "(no name)");
 	if (!good)
@@ -69,10 +67,9 @@ is_str(const char *got, const char *want, const char *name)
 	return good;
 }
 
-static pg_attribute_unused() bool
-is_int(int64 got, int64 want, const char *name)
+static pg_attribute_unused() bool is_int(int64 got, int64 want, const char *name)
 {
-	bool		good = got == want;
+	bool good = got == want;
 
 	ok(good, "%s", name != NULL ? name : "(no name)");
 	if (!good)
@@ -81,10 +78,9 @@ is_int(int64 got, int64 want, const char *name)
 }
 
 /* True if text (may be NULL) contains part. */
-static pg_attribute_unused() bool
-has_str(const char *text, const char *part, const char *name)
+static pg_attribute_unused() bool has_str(const char *text, const char *part, const char *name)
 {
-	bool		good = text != NULL && strstr(text, part) != NULL;
+	bool good = text != NULL && strstr(text, part) != NULL;
 
 	ok(good, "%s", name != NULL ? name : "(no name)");
 	if (!good)

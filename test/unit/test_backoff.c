@@ -17,7 +17,7 @@ static const PgosBackoffPolicy policy = {
 };
 
 /* The largest random number below 1. */
-#define ALMOST_ONE	0.99999999999999989
+#define ALMOST_ONE 0.99999999999999989
 
 static int64
 delay(int attempts, int64 elapsed, int retry_after, double random)
@@ -30,21 +30,21 @@ main(void)
 {
 	/* base 200 ms, doubled, capped at 20 s */
 	static const int64 bounds[] = {200, 400, 800, 1600, 3200, 6400, 12800, 20000, 20000};
-	PgosBackoffPolicy other = policy;
-	int			i;
+	PgosBackoffPolicy  other = policy;
+	int				   i;
 
 	for (i = 0; i < lengthof(bounds); i++)
 	{
-		int64		top = delay(i + 1, 0, PGOS_NO_RETRY_AFTER, ALMOST_ONE);
-		double		random;
-		bool		inside = true;
+		int64  top = delay(i + 1, 0, PGOS_NO_RETRY_AFTER, ALMOST_ONE);
+		double random;
+		bool   inside = true;
 
 		is_int(delay(i + 1, 0, PGOS_NO_RETRY_AFTER, 0.0), 0, "least wait");
 		is_int(delay(i + 1, 0, PGOS_NO_RETRY_AFTER, 0.5), bounds[i] / 2, "middle wait");
 		ok(top >= bounds[i] - 1 && top <= bounds[i], "longest wait after attempt %d", i + 1);
 		for (random = 0; random < 1; random += 0.001)
 		{
-			int64		wait = delay(i + 1, 0, PGOS_NO_RETRY_AFTER, random);
+			int64 wait = delay(i + 1, 0, PGOS_NO_RETRY_AFTER, random);
 
 			inside = inside && wait >= 0 && wait <= bounds[i];
 		}

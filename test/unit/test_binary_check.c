@@ -6,11 +6,25 @@
 
 #include "core/binary_check.h"
 
-#define HEADER "PGCOPY\n\377\r\n\0" "\0\0\0\0" "\0\0\0\0"
-#define LONG_HEADER "PGCOPY\n\377\r\n\0" "\0\0\0\0" "\0\0\0\3" "\377\377\377"
+#define HEADER           \
+	"PGCOPY\n\377\r\n\0" \
+	"\0\0\0\0"           \
+	"\0\0\0\0"
+#define LONG_HEADER      \
+	"PGCOPY\n\377\r\n\0" \
+	"\0\0\0\0"           \
+	"\0\0\0\3"           \
+	"\377\377\377"
 /* two fields: "ab" and null; one field: the bytes of a trailer; no field at all */
-#define ROW1 "\0\2" "\0\0\0\2" "ab" "\377\377\377\377"
-#define ROW2 "\0\1" "\0\0\0\2" "\377\377"
+#define ROW1   \
+	"\0\2"     \
+	"\0\0\0\2" \
+	"ab"       \
+	"\377\377\377\377"
+#define ROW2   \
+	"\0\1"     \
+	"\0\0\0\2" \
+	"\377\377"
 #define ROW3 "\0\0"
 #define TRAILER "\377\377"
 
@@ -38,6 +52,7 @@ main(void)
 {
 	check(HEADER TRAILER, sizeof(HEADER TRAILER) - 1, "no rows");
 	check(LONG_HEADER TRAILER, sizeof(LONG_HEADER TRAILER) - 1, "a header with an extension");
-	check(HEADER ROW1 ROW2 ROW3 ROW1 TRAILER, sizeof(HEADER ROW1 ROW2 ROW3 ROW1 TRAILER) - 1, "rows");
+	check(HEADER ROW1 ROW2 ROW3 ROW1 TRAILER, sizeof(HEADER ROW1 ROW2 ROW3 ROW1 TRAILER) - 1,
+		  "rows");
 	return tap_end();
 }

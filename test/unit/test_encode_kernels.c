@@ -33,8 +33,8 @@ same(const char *buf, const char *end, const char *expected)
 static bool
 uint_is_good(uint64 v)
 {
-	char		buf[64];
-	char		expected[64];
+	char buf[64];
+	char expected[64];
 
 	snprintf(expected, sizeof(expected), UINT64_FORMAT, v);
 	return same(buf, pgos_put_uint(buf, v), expected);
@@ -43,8 +43,8 @@ uint_is_good(uint64 v)
 static bool
 int_is_good(int64 v)
 {
-	char		buf[64];
-	char		expected[64];
+	char buf[64];
+	char expected[64];
 
 	snprintf(expected, sizeof(expected), INT64_FORMAT, v);
 	return same(buf, pgos_put_int(buf, v), expected);
@@ -53,8 +53,8 @@ int_is_good(int64 v)
 static void
 digits(void)
 {
-	bool		good = true;
-	uint64		power = 1;
+	bool   good = true;
+	uint64 power = 1;
 
 	for (uint32 v = 0; v < 200000; v++)
 		good = good && uint_is_good(v);
@@ -71,7 +71,7 @@ digits(void)
 	good = true;
 	for (int i = 0; i < 1000000; i++)
 	{
-		uint64		v = random_bits() >> (random_bits() % 64);
+		uint64 v = random_bits() >> (random_bits() % 64);
 
 		good = good && uint_is_good(v) && int_is_good((int64) v) && int_is_good(-(int64) v);
 	}
@@ -83,21 +83,21 @@ static void
 dates(void)
 {
 	static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-	uint32		day = 306;		/* 0001-01-01, since 0000-03-01 */
-	bool		good = true;
+	uint32			 day = 306; /* 0001-01-01, since 0000-03-01 */
+	bool			 good = true;
 
 	for (int year = 1; year <= 9999; year++)
 	{
-		bool		leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+		bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
 
 		for (int month = 1; month <= 12; month++)
 		{
-			int			length = lengths[month - 1] + (month == 2 && leap);
+			int length = lengths[month - 1] + (month == 2 && leap);
 
 			for (int d = 1; d <= length; d++, day++)
 			{
-				char		buf[32];
-				char		expected[32];
+				char buf[32];
+				char expected[32];
 
 				snprintf(expected, sizeof(expected), "%04d-%02d-%02d", year, month, d);
 				good = good && same(buf, pgos_put_date(buf, day), expected);
@@ -111,19 +111,21 @@ dates(void)
 static void
 times(void)
 {
-	bool		good = true;
+	bool good = true;
 
 	for (int i = 0; i < 300000; i++)
 	{
-		int64		us = i < 86401 ? i * INT64CONST(1000000) : (int64) (random_bits() % UINT64CONST(86400000000));
-		char		buf[64];
-		char		expected[64];
-		size_t		len;
+		int64  us = i < 86401 ? i * INT64CONST(1000000)
+							  : (int64) (random_bits() % UINT64CONST(86400000000));
+		char   buf[64];
+		char   expected[64];
+		size_t len;
 
 		for (int64 step = 10; i > 86401 && step <= 1000000 && random_bits() % 3 == 0; step *= 10)
 			us -= us % step;
-		snprintf(expected, sizeof(expected), "%02d:%02d:%02d.%06d", (int) (us / INT64CONST(3600000000)),
-				 (int) (us / 60000000 % 60), (int) (us / 1000000 % 60), (int) (us % 1000000));
+		snprintf(expected, sizeof(expected), "%02d:%02d:%02d.%06d",
+				 (int) (us / INT64CONST(3600000000)), (int) (us / 60000000 % 60),
+				 (int) (us / 1000000 % 60), (int) (us % 1000000));
 		for (len = strlen(expected); expected[len - 1] == '0'; len--)
 			;
 		if (expected[len - 1] == '.')
@@ -137,13 +139,13 @@ times(void)
 static void
 hexadecimal(void)
 {
-	char		src[100];
-	char		buf[300];
-	bool		good = true;
+	char src[100];
+	char buf[300];
+	bool good = true;
 
 	for (int len = 0; len <= 100; len++)
 	{
-		char	   *end;
+		char *end;
 
 		for (int i = 0; i < len; i++)
 			src[i] = (char) random_bits();
@@ -151,7 +153,7 @@ hexadecimal(void)
 		good = good && end == buf + 2 * len;
 		for (int i = 0; i < len; i++)
 		{
-			char		expected[3];
+			char expected[3];
 
 			snprintf(expected, sizeof(expected), "%02x", (uint8) src[i]);
 			good = good && memcmp(buf + 2 * i, expected, 2) == 0;
@@ -184,17 +186,19 @@ is_special(PgosEscapeClass where, unsigned char c, unsigned char delimiter, unsi
 static void
 escapes(void)
 {
-	static const PgosEscapeClass classes[] = {PGOS_IN_TEXT, PGOS_IN_CSV, PGOS_IN_QUOTES, PGOS_IN_JSON,
-											  PGOS_IN_ARRAY};
-	static const char marks[][3] = {{',', '"', '"'}, {'\t', '\\', '\\'}, {';', '\'', '\\'},
-									{'\001', '"', '$'}, {'|', '~', '\377'}};
-	long		page = sysconf(_SC_PAGESIZE);
-	char	   *memory =
-		mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	char	   *stop = memory + 2 * page;
-	bool		stopped = true;
-	bool		copied = true;
-	bool		found = true;
+	static const PgosEscapeClass classes[] = {PGOS_IN_TEXT, PGOS_IN_CSV, PGOS_IN_QUOTES,
+											  PGOS_IN_JSON, PGOS_IN_ARRAY};
+	static const char			 marks[][3] = {{',', '"', '"'},
+											   {'\t', '\\', '\\'},
+											   {';', '\'', '\\'},
+											   {'\001', '"', '$'},
+											   {'|', '~', '\377'}};
+	long						 page = sysconf(_SC_PAGESIZE);
+	char *memory = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *stop = memory + 2 * page;
+	bool  stopped = true;
+	bool  copied = true;
+	bool  found = true;
 
 	if (memory == MAP_FAILED || mprotect(stop, page, PROT_NONE) != 0)
 	{
@@ -203,9 +207,9 @@ escapes(void)
 	}
 	for (int i = 0; i < 400000; i++)
 	{
-		const char *m = marks[random_bits() % lengthof(marks)];
+		const char	   *m = marks[random_bits() % lengthof(marks)];
 		PgosEscapeClass where = classes[random_bits() % lengthof(classes)];
-		int			len = random_bits() % 70;
+		int				len = random_bits() % 70;
 		/* up to the end, or across the page in the middle */
 		char	   *src = random_bits() % 2 ? stop - len - random_bits() % 20
 											: memory + page - random_bits() % 70;
@@ -216,7 +220,7 @@ escapes(void)
 		const char *end;
 
 		for (int k = 0; k < len; k++)
-			src[k] = kind == 0 ? (char) random_bits()
+			src[k] = kind == 0						   ? (char) random_bits()
 					 : kind == 1 || random_bits() % 40 ? 'a' + random_bits() % 20
 													   : (char) (random_bits() % 128);
 		for (int k = len - 1; k >= 0; k--)

@@ -50,11 +50,12 @@ hidden(const char *key, size_t prefix_len, bool want)
 int
 main(void)
 {
-	char		long_key[1025];
-	char		stars[1025];
+	char long_key[1025];
+	char stars[1025];
 
 	ok(!pgos_glob_is_pattern("a/b c.csv"), "no pattern");
-	ok(!pgos_glob_is_pattern("a\\*b"), "an escaped star is no pattern");
+	ok(pgos_glob_is_pattern("a\\*b"), "an escaped star makes a pattern");
+	ok(!pgos_glob_is_pattern("a\\b"), "a backslash alone does not");
 	ok(!pgos_glob_is_pattern("a]b}c"), "closing brackets alone are no pattern");
 	ok(pgos_glob_is_pattern("a*"), "*");
 	ok(pgos_glob_is_pattern("a\\\\?"), "? behind an escaped backslash");

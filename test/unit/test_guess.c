@@ -12,7 +12,7 @@ static void
 name(const char *key, const char *want)
 {
 	PgosNameGuess guess = pgos_guess_name(key);
-	char		got[3] = "--";
+	char		  got[3] = "--";
 
 	if (guess.has_format)
 		got[0] = "ctb"[guess.format];
@@ -27,8 +27,7 @@ foreign_name(const char *key, const char *want)
 	is_str(pgos_guess_name(key).foreign, want, key);
 }
 
-#define magic(bytes, want) \
-	is_int(pgos_guess_magic(bytes, sizeof(bytes) - 1, NULL), want, #want)
+#define magic(bytes, want) is_int(pgos_guess_magic(bytes, sizeof(bytes) - 1, NULL), want, #want)
 
 static void
 foreign(const char *bytes, size_t len, const char *want)
@@ -43,9 +42,9 @@ static void
 hive(const char *key, const char *want)
 {
 	StringInfoData out;
-	size_t		position = 0;
-	char	   *column;
-	char	   *value;
+	size_t		   position = 0;
+	char		  *column;
+	char		  *value;
 
 	initStringInfo(&out);
 	while (pgos_hive_next(key, &position, &column, &value))
@@ -89,7 +88,9 @@ main(void)
 	magic("\x50\x2A\x4D\x18\x04\0\0\0abcd\x28\xB5\x2F\xFD", PGOS_MAGIC_ZSTD);
 	magic("\x5F\x2A\x4D\x18\0\0\0\0\x04\x22\x4D\x18", PGOS_MAGIC_LZ4);
 	magic("\x51\x2A\x4D\x18\x04\0\0\0abcd", PGOS_MAGIC_SKIPPABLE);
-	magic("\x51\x2A\x4D\x18\xFF\xFF\xFF\xFF" "abcd", PGOS_MAGIC_SKIPPABLE);
+	magic("\x51\x2A\x4D\x18\xFF\xFF\xFF\xFF"
+		  "abcd",
+		  PGOS_MAGIC_SKIPPABLE);
 	magic("\x51\x2A\x4D\x18", PGOS_MAGIC_SKIPPABLE);
 	magic("PGCOPY\n\377\r\n\0\0\0\0\0", PGOS_MAGIC_BINARY);
 	magic("PGCOPY\n", PGOS_MAGIC_NONE);
@@ -101,7 +102,9 @@ main(void)
 	foreign("PAR1\x15\x04", 6, "Parquet");
 	foreign("PK\x03\x04xx", 6, "a zip archive");
 	foreign("BZh91AY&SYxx", 12, "bzip2");
-	foreign("\xFD" "7zXZ\0\0", 7, "xz");
+	foreign("\xFD"
+			"7zXZ\0\0",
+			7, "xz");
 
 	hive("t/dt=2024-01-02/h=03/a=b.csv", "dt:2024-01-02;h:03;");
 	hive("a.csv", "");

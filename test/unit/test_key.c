@@ -37,7 +37,7 @@ good(const char *key)
 static void
 bad(const char *key, const char *part)
 {
-	char		name[100];
+	char name[100];
 
 	snprintf(name, sizeof(name), "refuses it: %s", part);
 	has_str(pgos_key_check(key), part, name);

@@ -6,28 +6,28 @@
 
 #include "core/part_plan.h"
 
-#define MiB		(INT64CONST(1) << 20)
-#define GiB		(INT64CONST(1) << 30)
-#define TiB		(INT64CONST(1) << 40)
+#define MiB (INT64CONST(1) << 20)
+#define GiB (INT64CONST(1) << 30)
+#define TiB (INT64CONST(1) << 40)
 
 /* Fills parts until the plan says 0; checks what must hold for each part.  Returns the bytes written. */
 static int64
 simulate(const PgosPartPlan *plan, int concurrency, int64 *largest, int *parts)
 {
-	int64		written = 0;
-	int64		growth = plan->max_parts / 8;
-	int64		promised = concurrency * plan->part_size;
-	int			n;
-	bool		bounded = true;
-	bool		equal = true;
-	bool		proportional = true;
-	bool		memory = true;
+	int64 written = 0;
+	int64 growth = plan->max_parts / 8;
+	int64 promised = concurrency * plan->part_size;
+	int	  n;
+	bool  bounded = true;
+	bool  equal = true;
+	bool  proportional = true;
+	bool  memory = true;
 
 	*largest = 0;
 	for (n = 1;; n++)
 	{
-		int64		size = pgos_part_plan_size(plan, n, written);
-		int			in_flight;
+		int64 size = pgos_part_plan_size(plan, n, written);
+		int	  in_flight;
 
 		if (size == 0)
 			break;
@@ -39,8 +39,8 @@ simulate(const PgosPartPlan *plan, int concurrency, int64 *largest, int *parts)
 		if (n <= growth)
 			equal = equal && size == Min(plan->part_size, plan->max_object_size - written);
 		/* A part is never more than 1/growth of what is there, so what is buffered stays small beside it. */
-		proportional = proportional &&
-					   (size <= plan->part_size || size <= written / growth + 1 + MiB);
+		proportional =
+			proportional && (size <= plan->part_size || size <= written / growth + 1 + MiB);
 		memory = memory && in_flight >= 1 && in_flight <= concurrency &&
 				 (in_flight == 1 || in_flight * size <= promised) &&
 				 (in_flight == concurrency || (in_flight + 1) * size > promised);
@@ -63,11 +63,13 @@ simulate(const PgosPartPlan *plan, int concurrency, int64 *largest, int *parts)
 int
 main(void)
 {
-	PgosPartPlan s3 = {
-		.part_size = 5 * MiB, .max_part_size = 5 * GiB, .max_parts = 10000, .max_object_size = 5 * TiB};
+	PgosPartPlan s3 = {.part_size = 5 * MiB,
+					   .max_part_size = 5 * GiB,
+					   .max_parts = 10000,
+					   .max_object_size = 5 * TiB};
 	PgosPartPlan plan;
-	int64		largest;
-	int			parts;
+	int64		 largest;
+	int			 parts;
 
 	is_int(simulate(&s3, 8, &largest, &parts), 5 * TiB, "5 MiB parts reach 5 TiB exactly");
 	/* Part n being 1/1250 of what is before it to the end would make this 4 GiB. */

@@ -45,12 +45,12 @@ malformed(const char *text)
 int
 main(void)
 {
-	char		all[256];
+	char		   all[256];
 	StringInfoData encoded;
 	StringInfoData decoded;
-	const char *p;
-	bool		clean = true;
-	int			i;
+	const char	  *p;
+	bool		   clean = true;
+	int			   i;
 
 	/* RFC 3986, 2.3: unreserved characters, and nothing else, stay. */
 	encodes("ABCXYZabcxyz0189-._~", false, "ABCXYZabcxyz0189-._~");
@@ -91,7 +91,8 @@ main(void)
 	pgos_percent_encode(&encoded, all, false);
 	for (p = encoded.data; *p; p++)
 	{
-		if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%", *p) == NULL)
+		if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%", *p) ==
+			NULL)
 			clean = false;
 	}
 	ok(clean, "encoded form is plain");

@@ -10,11 +10,11 @@ static void
 covers(int64 size, int64 chunk, int64 count)
 {
 	PgosRangePlan plan = {.size = size, .chunk = chunk};
-	int64		expected = 0;
-	int64		offset;
-	int64		len;
-	int64		i;
-	bool		good = true;
+	int64		  expected = 0;
+	int64		  offset;
+	int64		  len;
+	int64		  i;
+	bool		  good = true;
 
 	is_int(pgos_range_plan_count(&plan), count, "number of ranges");
 	for (i = 0; i < count; i++)
@@ -33,8 +33,8 @@ int
 main(void)
 {
 	PgosRangePlan huge = {.size = PG_INT64_MAX, .chunk = INT64CONST(8388608)};
-	int64		offset;
-	int64		len;
+	int64		  offset;
+	int64		  len;
 
 	covers(0, 8, 0);
 	covers(1, 8, 1);
@@ -47,7 +47,7 @@ main(void)
 	covers(PG_INT64_MAX, PG_INT64_MAX, 1);
 	covers(10, PG_INT64_MAX, 1);
 	covers(PG_INT64_MAX, PG_INT64_MAX - 1, 2);
-	covers(INT64CONST(5497558138880), INT64CONST(536870912), 10240);	/* 5 TiB by 512 MiB */
+	covers(INT64CONST(5497558138880), INT64CONST(536870912), 10240); /* 5 TiB by 512 MiB */
 	covers(INT64CONST(5497558138881), INT64CONST(536870912), 10241);
 
 	/* 2^63 - 1 bytes by 8 MiB: 2^40 ranges, the last one a byte short */

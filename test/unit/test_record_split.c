@@ -7,7 +7,8 @@
 #include "core/record_split.h"
 #include "mb/pg_wchar.h"
 
-static const PgosSplitter csv = {.csv = true, .marker = true, .quote = '"', .escape = '"', .encoding = -1};
+static const PgosSplitter csv = {
+	.csv = true, .marker = true, .quote = '"', .escape = '"', .encoding = -1};
 static const PgosSplitter backslash = {.csv = true, .quote = '"', .escape = '\\', .encoding = -1};
 static const PgosSplitter plain = {.marker = true, .encoding = -1};
 static const PgosSplitter big5 = {.encoding = PG_BIG5};
@@ -20,15 +21,15 @@ static char *
 split(PgosSplitter splitter, const char *data, size_t size, size_t step)
 {
 	StringInfoData out;
-	size_t		begin = 0;
-	size_t		have = Min(step, size);
+	size_t		   begin = 0;
+	size_t		   have = Min(step, size);
 
 	initStringInfo(&out);
 	for (;;)
 	{
-		size_t		len;
-		size_t		data_len;
-		bool		at_end = have == size;
+		size_t len;
+		size_t data_len;
+		bool   at_end = have == size;
 
 		switch (pgos_splitter_scan(&splitter, data + begin, have - begin, at_end, &len, &data_len))
 		{
@@ -67,7 +68,7 @@ split(PgosSplitter splitter, const char *data, size_t size, size_t step)
 static void
 check(PgosSplitter splitter, const char *data, const char *want)
 {
-	size_t		size = strlen(data);
+	size_t size = strlen(data);
 
 	for (size_t step = 1; step <= 3; step++)
 		is_str(keep(split(splitter, data, size, step)), want, data);

@@ -9,25 +9,25 @@
 
 typedef struct SignVector
 {
-	const char *method;
-	const char *host;
-	const char *key;
+	const char	 *method;
+	const char	 *host;
+	const char	 *key;
 	PgosNameValue query[6];
-	int			nquery;
+	int			  nquery;
 	PgosNameValue headers[3];
-	int			nheaders;
-	const char *token;
-	const char *payload_hash;
-	const char *path;			/* expected */
-	const char *encoded_query;	/* expected */
-	const char *authorization;	/* expected */
+	int			  nheaders;
+	const char	 *token;
+	const char	 *payload_hash;
+	const char	 *path;			 /* expected */
+	const char	 *encoded_query; /* expected */
+	const char	 *authorization; /* expected */
 } SignVector;
 
 #include "sigv4_vectors.h"
 
 /* 2013-05-24 00:00:00 and 2023-12-31 23:59:58 UTC, by date(1). */
-#define AMAZON_TIME		1369353600
-#define VECTOR_TIME		1704067198
+#define AMAZON_TIME 1369353600
+#define VECTOR_TIME 1704067198
 
 static const PgosSigv4Credentials example = {
 	.access_key_id = "AKIAIOSFODNN7EXAMPLE",
@@ -54,8 +54,8 @@ amazon_request(const char *method, const char *path)
 static const char *
 header(const PgosSigv4Result *result, const char *name)
 {
-	size_t		len = strlen(name);
-	int			i;
+	size_t len = strlen(name);
+	int	   i;
 
 	for (i = 0; i < result->nheaders; i++)
 	{
@@ -87,15 +87,15 @@ is_signature(const PgosSigv4Request *request, PgosSigv4Key *cache, const char *s
 static void
 test_amazon(void)
 {
-	PgosNameValue range[] = {{"Range", "bytes=0-9"}};
-	PgosNameValue put[] = {{"x-amz-storage-class", "REDUCED_REDUNDANCY"},
-						   {"Date", "Fri, 24 May 2013 00:00:00 GMT"}};
-	PgosNameValue lifecycle[] = {{"lifecycle", NULL}};
-	PgosNameValue list[] = {{"prefix", "J"}, {"max-keys", "2"}};
-	const char *body = "Welcome to Amazon S3.";
-	char		body_hash[PGOS_SHA256_HEX_SIZE];
+	PgosNameValue	 range[] = {{"Range", "bytes=0-9"}};
+	PgosNameValue	 put[] = {{"x-amz-storage-class", "REDUCED_REDUNDANCY"},
+							  {"Date", "Fri, 24 May 2013 00:00:00 GMT"}};
+	PgosNameValue	 lifecycle[] = {{"lifecycle", NULL}};
+	PgosNameValue	 list[] = {{"prefix", "J"}, {"max-keys", "2"}};
+	const char		*body = "Welcome to Amazon S3.";
+	char			 body_hash[PGOS_SHA256_HEX_SIZE];
 	PgosSigv4Request request;
-	StringInfoData path;
+	StringInfoData	 path;
 
 	request = amazon_request("GET", "/test.txt");
 	request.headers = range;
@@ -132,27 +132,27 @@ static void
 test_vectors(void)
 {
 	PgosSigv4Key cache = {0};
-	int			i;
+	int			 i;
 
 	for (i = 0; i < lengthof(sign_vectors); i++)
 	{
-		const SignVector *vector = &sign_vectors[i];
+		const SignVector	*vector = &sign_vectors[i];
 		PgosSigv4Credentials credentials = example;
-		PgosSigv4Request request = {
-			.method = vector->method,
-			.host = vector->host,
-			.query = vector->query,
-			.nquery = vector->nquery,
-			.headers = vector->headers,
-			.nheaders = vector->nheaders,
-			.payload_hash = vector->payload_hash,
-			.region = "eu-west-1",
-			.service = "s3",
-			.time = VECTOR_TIME,
+		PgosSigv4Request	 request = {
+				.method = vector->method,
+				.host = vector->host,
+				.query = vector->query,
+				.nquery = vector->nquery,
+				.headers = vector->headers,
+				.nheaders = vector->nheaders,
+				.payload_hash = vector->payload_hash,
+				.region = "eu-west-1",
+				.service = "s3",
+				.time = VECTOR_TIME,
 		};
 		PgosSigv4Result result;
-		StringInfoData path;
-		char		name[64];
+		StringInfoData	path;
+		char			name[64];
 
 		credentials.session_token = vector->token;
 		initStringInfo(&path);
@@ -163,7 +163,8 @@ test_vectors(void)
 
 		request.path = path.data;
 		snprintf(name, sizeof(name), "vector %d: signed", i);
-		if (ok(pgos_sigv4_sign(&pgos_sigv4_aws, &credentials, &request, &cache, &result), "%s", name))
+		if (ok(pgos_sigv4_sign(&pgos_sigv4_aws, &credentials, &request, &cache, &result), "%s",
+			   name))
 		{
 			snprintf(name, sizeof(name), "vector %d: query", i);
 			is_str(result.query, vector->encoded_query, name);
@@ -187,14 +188,14 @@ test_cache(void)
 {
 	static const char *const expected =
 		"fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543";
-	PgosNameValue lifecycle[] = {{"lifecycle", ""}};
-	PgosSigv4Request request = amazon_request("GET", "/");
-	PgosSigv4Key cache = {0};
-	PgosSigv4Key zero = {0};
-	PgosSigv4Key kept;
-	PgosSigv4Result result;
+	PgosNameValue		 lifecycle[] = {{"lifecycle", ""}};
+	PgosSigv4Request	 request = amazon_request("GET", "/");
+	PgosSigv4Key		 cache = {0};
+	PgosSigv4Key		 zero = {0};
+	PgosSigv4Key		 kept;
+	PgosSigv4Result		 result;
 	PgosSigv4Credentials other = example;
-	int			i;
+	int					 i;
 
 	request.query = lifecycle;
 	request.nquery = 1;
@@ -213,10 +214,10 @@ test_cache(void)
 
 	for (i = 0; i < 4; i++)
 	{
-		PgosSigv4Request changed = request;
+		PgosSigv4Request			changed = request;
 		const PgosSigv4Credentials *credentials = &example;
-		PgosSigv4Scheme scheme = pgos_sigv4_aws;
-		PgosSigv4Result fresh;
+		PgosSigv4Scheme				scheme = pgos_sigv4_aws;
+		PgosSigv4Result				fresh;
 
 		if (i == 0)
 			changed.region = "us-east-2";
@@ -256,7 +257,7 @@ test_scheme(void)
 		.header_prefix = "x-goog-",
 	};
 	PgosSigv4Request request = amazon_request("GET", "/");
-	PgosSigv4Result result;
+	PgosSigv4Result	 result;
 
 	if (!ok(pgos_sigv4_sign(&google, &example, &request, NULL, &result), "scheme: signed"))
 		return;
@@ -274,21 +275,22 @@ test_scheme(void)
 static void
 test_repeated_parameter(void)
 {
-	PgosNameValue query[] = {{"b", "2"}, {"a", "z"}, {"b", "10"}, {"a", NULL}, {"b", "1"}};
+	PgosNameValue	 query[] = {{"b", "2"}, {"a", "z"}, {"b", "10"}, {"a", NULL}, {"b", "1"}};
 	PgosSigv4Request request = amazon_request("GET", "/");
-	PgosSigv4Result result;
+	PgosSigv4Result	 result;
 
 	request.query = query;
 	request.nquery = lengthof(query);
-	if (!ok(pgos_sigv4_sign(&pgos_sigv4_aws, &example, &request, NULL, &result), "repeated: signed"))
+	if (!ok(pgos_sigv4_sign(&pgos_sigv4_aws, &example, &request, NULL, &result),
+			"repeated: signed"))
 		return;
 	is_str(result.query, "a=&a=z&b=1&b=10&b=2", "repeated parameters are sorted");
 	pgos_sigv4_result_free(&result);
 }
 
 static void
-is_refused(const PgosSigv4Credentials *credentials, const PgosSigv4Request *request, const char *part,
-		   const char *name)
+is_refused(const PgosSigv4Credentials *credentials, const PgosSigv4Request *request,
+		   const char *part, const char *name)
 {
 	PgosSigv4Result result;
 
@@ -300,11 +302,11 @@ is_refused(const PgosSigv4Credentials *credentials, const PgosSigv4Request *requ
 static void
 test_refused(void)
 {
-	PgosNameValue injected[] = {{"x-amz-meta-a", "b\r\nx-evil: 1"}};
-	PgosNameValue bad_name[] = {{"x-amz:a", "b"}};
-	PgosNameValue twice[] = {{"If-Match", "a"}, {"if-match", "b"}};
-	PgosNameValue own[] = {{"Host", "elsewhere"}};
-	PgosSigv4Request request = amazon_request("GET", "/");
+	PgosNameValue		 injected[] = {{"x-amz-meta-a", "b\r\nx-evil: 1"}};
+	PgosNameValue		 bad_name[] = {{"x-amz:a", "b"}};
+	PgosNameValue		 twice[] = {{"If-Match", "a"}, {"if-match", "b"}};
+	PgosNameValue		 own[] = {{"Host", "elsewhere"}};
+	PgosSigv4Request	 request = amazon_request("GET", "/");
 	PgosSigv4Credentials credentials;
 
 	request.nheaders = 1;
@@ -346,7 +348,7 @@ test_refused(void)
 int
 main(void)
 {
-	char		hash[PGOS_SHA256_HEX_SIZE];
+	char hash[PGOS_SHA256_HEX_SIZE];
 
 	test_amazon();
 	test_vectors();

@@ -26,7 +26,7 @@ uri(const char *text, PgosScheme scheme, const char *bucket, const char *prefix)
 static void
 bad_uri(const char *text, const char *part)
 {
-	PgosUri		result;
+	PgosUri result;
 
 	has_str(keep(pgos_uri_parse(text, &result)), part, text);
 	ok(result.bucket == NULL && result.prefix == NULL, "nothing returned");
@@ -36,7 +36,7 @@ static void
 endpoint(const char *text, bool tls, const char *host, int port, bool port_is_default)
 {
 	PgosEndpoint result;
-	const char *error = keep(pgos_endpoint_parse(text, &result));
+	const char	*error = keep(pgos_endpoint_parse(text, &result));
 
 	is_str(error, NULL, text);
 	if (error != NULL)
@@ -52,7 +52,7 @@ static void
 bad_endpoint(const char *text, const char *part)
 {
 	PgosEndpoint result;
-	const char *error = keep(pgos_endpoint_parse(text, &result));
+	const char	*error = keep(pgos_endpoint_parse(text, &result));
 
 	has_str(error, part, text);
 	ok(result.host == NULL && result.port == 0, "nothing returned");

@@ -11,7 +11,7 @@
 static void
 formats(pg_time_t seconds, const char *want)
 {
-	char		out[PGOS_UTC_SIZE];
+	char out[PGOS_UTC_SIZE];
 
 	pgos_utc_format(seconds, out);
 	is_str(out, want, want);

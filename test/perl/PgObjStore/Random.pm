@@ -176,8 +176,7 @@ sub setup
 {
 	my ($self) = @_;
 	my $q = sub { quote_literal($_[0]) };
-	my %types;
-	%types = (
+	my %types = (
 		bool => sub { pick('true', 'false') },
 		int2 => sub { "'" . integer(16) . "'" },
 		int4 => sub { "'" . integer(32) . "'" },
@@ -197,7 +196,7 @@ sub setup
 		'bpchar(20)' => sub { $q->(substr Encode::decode('ascii', $self->text(1) =~ s/[\x80-\xff]/x/gr), 0, 20) },
 		bpchar => sub { $q->($self->text . pick('', '  ')) },
 		name => sub { $q->($self->text(1) =~ s/[\x80-\xff]/x/gr) },
-		'"char"' => sub { chance(0.1) ? "'\\$_'::\"char\"" =~ s/\\/E'\\\\/r =~ s/E'/E/r : $q->(substr $self->text(1) =~ s/[\x80-\xff]/x/gr, 0, 1) },
+		'"char"' => sub { $q->(substr $self->text(1) =~ s/[\x80-\xff]/x/gr, 0, 1) . '::"char"' },
 		uuid => sub { "'" . join('', map { sprintf '%02x', rand 256 } 1 .. 16) . "'" },
 		bytea => sub { "'\\x" . unpack('H*', join '', map { chr rand 256 } 1 .. length_of()) . "'" },
 		json => sub { $q->($self->json(0)) },
@@ -214,7 +213,6 @@ sub setup
 		'bit varying' => sub { "B'" . join('', map { int rand 2 } 1 .. between(0, 40)) . "'" },
 		xid => sub { "'" . between(0, 4294967295) . "'" },
 	);
-	$types{'"char"'} = sub { $q->(substr $self->text(1) =~ s/[\x80-\xff]/x/gr, 0, 1) . '::"char"' };
 	$self->{types} = \%types;
 	$self->{array_of} = [ qw(int2 int4 int8 float8 numeric bool date timestamp timestamptz text varchar bpchar uuid bytea jsonb random_enum random_domain "char" name interval) ];
 	return;
@@ -289,7 +287,9 @@ sub table
 		else
 		{
 			my $column = $new->();
+			# a default is kept in a row of pg_attribute, which has to fit into a page
 			my $default = chance(0.6) ? ' DEFAULT ' . $column->{value}->() : '';
+			$default = '' if length $default > 2000;
 			push @sql, "ALTER TABLE $name ADD COLUMN " . $quoted->($column) . " $column->{type}$default";
 			push @columns, $column;
 		}
