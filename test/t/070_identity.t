@@ -119,6 +119,7 @@ sub compare
 		  map { s/([^\x20-\x7e])/sprintf '<%02x>', ord $1/ger } substr($fast, $from, 80), substr($slow, $from, 80);
 	}
 	File::Path::remove_tree("$top/$run");
+	$node->sql('TRUNCATE objstore_job CASCADE', db => $db);
 	return @problems;
 }
 
