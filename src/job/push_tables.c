@@ -4,13 +4,15 @@
  *
  * COPY of the next table runs while the objects of those before it are on their way.  Layout "files": each table
  * has an object of its own, <folder><schema>.<table>/part-00000...; layout "packed": tables that are small share
- * objects <folder>packed-00000..., each beginning with a frame of its own; the manifest has the offsets.
+ * objects <folder>packed-00000..., each beginning with a frame of its own; the manifest has the offsets.  One object
+ * is open at a time, so the small ones are done before the others.
  *
  * Runs in a worker, inside the transaction of the snapshot; raises.
  */
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "catalog/pg_inherits.h"
 #include "copy/ddl.h"
 #include "core/key.h"
 #include "core/percent.h"
@@ -43,12 +45,28 @@ pgos_push_table_folder(PgosPush *push, Relation rel)
 static bool
 pgos_push_is_small(Relation rel)
 {
-	return RELKIND_HAS_STORAGE(rel->rd_rel->relkind) &&
-		   RelationGetNumberOfBlocks(rel) <= PGOS_SMALL_TABLE_BLOCKS;
+	BlockNumber blocks = 0;
+	ListCell   *lc;
+
+	if (rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+		return RELKIND_HAS_STORAGE(rel->rd_rel->relkind) &&
+			   RelationGetNumberOfBlocks(rel) <= PGOS_SMALL_TABLE_BLOCKS;
+	foreach (lc, find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL))
+	{
+		Relation part = relation_open(lfirst_oid(lc), NoLock);
+		char	 relkind = part->rd_rel->relkind;
+
+		if (RELKIND_HAS_STORAGE(relkind))
+			blocks += RelationGetNumberOfBlocks(part);
+		relation_close(part, NoLock);
+		if (relkind == RELKIND_FOREIGN_TABLE || blocks > PGOS_SMALL_TABLE_BLOCKS)
+			return false;
+	}
+	return true;
 }
 
 static void
-pgos_push_one_table(PgosPush *push, Relation rel, int *pack)
+pgos_push_one_table(PgosPush *push, Relation rel, bool packed, int *pack)
 {
 	PgosSpec		  *spec = push->spec;
 	Oid				   relid = RelationGetRelid(rel);
@@ -64,8 +82,8 @@ pgos_push_one_table(PgosPush *push, Relation rel, int *pack)
 	pgos_ddl_describe(relid, NIL, &definition);
 	table->definition = MemoryContextStrdup(push->run->context, definition.data);
 
-	table->packed = spec->packed && pgos_push_is_small(rel);
-	if (table->packed)
+	table->packed = packed;
+	if (packed)
 	{
 		char *key;
 
@@ -81,8 +99,6 @@ pgos_push_one_table(PgosPush *push, Relation rel, int *pack)
 	{
 		int64 rows = push->rows;
 
-		/* one stream at a time: what is being packed ends here */
-		pgos_push_stream_end_pack(push, 0);
 		table->object =
 			pgos_push_stream_copy(push, relid, NIL, NULL,
 								  pgos_key_object(pgos_push_table_folder(push, rel), 0,
@@ -92,14 +108,42 @@ pgos_push_one_table(PgosPush *push, Relation rel, int *pack)
 	}
 }
 
-void
-pgos_push_tables(PgosPush *push)
+/* Those of the list that are packed, or are not; the others are what it answers. */
+static List *
+pgos_push_some_tables(PgosPush *push, List *relids, bool packed)
 {
+	List		 *others = NIL;
 	ListCell	 *lc;
-	ListCell	 *lc2;
 	int			  pack = 0;
 	MemoryContext scratch =
 		AllocSetContextCreate(push->run->context, "pgobjstore table", ALLOCSET_DEFAULT_SIZES);
+
+	foreach (lc, relids)
+	{
+		Relation	  rel = relation_open(lfirst_oid(lc), NoLock);
+		MemoryContext old = MemoryContextSwitchTo(scratch);
+		/* decided once: a table that grows must not be left out of both */
+		bool wanted = !packed || pgos_push_is_small(rel);
+
+		if (wanted)
+			pgos_push_one_table(push, rel, packed, &pack);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(scratch);
+		relation_close(rel, NoLock);
+		if (!wanted)
+			others = lappend_oid(others, lfirst_oid(lc));
+	}
+	pgos_push_stream_end_pack(push, 0);
+	MemoryContextDelete(scratch);
+	return others;
+}
+
+void
+pgos_push_tables(PgosPush *push)
+{
+	List	 *relids = push->spec->relids;
+	ListCell *lc;
+	ListCell *lc2;
 
 	/* all locks first, so that no table is dropped while the others are copied */
 	forboth(lc, push->spec->relids, lc2, push->spec->relations)
@@ -113,16 +157,7 @@ pgos_push_tables(PgosPush *push)
 							errhint("Enqueue the push again.")));
 		relation_close(rel, NoLock);
 	}
-	foreach (lc, push->spec->relids)
-	{
-		Relation	  rel = relation_open(lfirst_oid(lc), NoLock);
-		MemoryContext old = MemoryContextSwitchTo(scratch);
-
-		pgos_push_one_table(push, rel, &pack);
-		MemoryContextSwitchTo(old);
-		MemoryContextReset(scratch);
-		relation_close(rel, NoLock);
-	}
-	pgos_push_stream_end_pack(push, 0);
-	MemoryContextDelete(scratch);
+	if (push->spec->packed)
+		relids = pgos_push_some_tables(push, relids, true);
+	(void) pgos_push_some_tables(push, relids, false);
 }

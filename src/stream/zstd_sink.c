@@ -77,6 +77,7 @@ typedef struct PgosZstdSink
 	pthread_mutex_t mutex;
 	pthread_cond_t	changed; /* some state or stop has changed */
 	bool			stop;
+	int first; /* chunk that the thread begins with: those before it were compressed without one */
 } PgosZstdSink;
 
 /* Compresses one chunk.  No PostgreSQL in here: also runs in the thread. */
@@ -111,7 +112,7 @@ static void *
 pgos_zstd_thread_main(void *arg)
 {
 	PgosZstdSink *zs = arg;
-	int			  next = 0;
+	int			  next = zs->first;
 
 	pthread_mutex_lock(&zs->mutex);
 	for (;;)
@@ -140,6 +141,7 @@ pgos_zstd_start_thread(PgosZstdSink *zs)
 	sigset_t saved;
 
 	zs->tried_thread = true;
+	zs->first = zs->filling;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &saved);
 	zs->has_thread = pthread_create(&zs->thread, NULL, pgos_zstd_thread_main, zs) == 0;
