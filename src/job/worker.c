@@ -24,6 +24,7 @@
 #include "guc.h"
 #include "job/job_table.h"
 #include "job/launcher.h"
+#include "job/role_settings.h"
 #include "job/run.h"
 #include "job/shmem.h"
 #include "job/spec.h"
@@ -122,7 +123,8 @@ pgos_others_wait(const PgosLane *mine)
 
 /*
  * Claims the next job.  False: none waits, and the slot is idle since before anybody could have added one
- * without waking us.
+ * without waking us; or a session begun now would have other settings than ours, and slot.leave is set for the
+ * launcher to start one.
  */
 static bool
 pgos_worker_claim(MemoryContext context, PgosJob *job)
@@ -133,6 +135,7 @@ pgos_worker_claim(MemoryContext context, PgosJob *job)
 		uint32	  pending;
 		bool	  found;
 		bool	  empty;
+		bool	  outdated;
 
 		LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 		lane = pgos_lane_find(MyDatabaseId, pgos_my_slot->role);
@@ -141,10 +144,18 @@ pgos_worker_claim(MemoryContext context, PgosJob *job)
 		LWLockRelease(pgos_shared->lock);
 
 		pgos_job_begin_bookkeeping();
-		found = pgos_job_tables_exist() && pgos_job_claim(pgos_my_slot->role, context, job);
+		outdated = pgos_role_settings_changed(pgos_my_slot->role);
+		found = !outdated && pgos_job_tables_exist() &&
+				pgos_job_claim(pgos_my_slot->role, context, job);
 		CommitTransactionCommand();
 
 		LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
+		if (outdated)
+		{
+			pgos_my_slot->leave = true;
+			LWLockRelease(pgos_shared->lock);
+			return false;
+		}
 		lane = pgos_lane_find(MyDatabaseId, pgos_my_slot->role);
 		if (lane != NULL)
 			lane->failures = 0;
@@ -368,6 +379,17 @@ pgos_worker_help(PgosTeam *team, MemoryContext context)
 	pgstat_report_activity(STATE_IDLE, "");
 }
 
+static bool
+pgos_worker_is_leaving(void)
+{
+	bool leave;
+
+	LWLockAcquire(pgos_shared->lock, LW_SHARED);
+	leave = pgos_my_slot->leave;
+	LWLockRelease(pgos_shared->lock);
+	return leave;
+}
+
 /* Waits for work; false when it is time to leave. */
 static bool
 pgos_worker_idle(void)
@@ -471,7 +493,6 @@ pgos_worker_main(Datum arg)
 	{
 		PgosJob	  job;
 		PgosTeam *team;
-		bool	  leave;
 
 		team = pgos_team_join();
 		if (team != NULL)
@@ -483,12 +504,9 @@ pgos_worker_main(Datum arg)
 		MemoryContextSwitchTo(context);
 		if (pgos_worker_claim(context, &job))
 			pgos_worker_run(&job, context);
-		else if (!pgos_worker_idle())
+		else if (!pgos_worker_is_leaving() && !pgos_worker_idle())
 			break;
-		LWLockAcquire(pgos_shared->lock, LW_SHARED);
-		leave = pgos_my_slot->leave;
-		LWLockRelease(pgos_shared->lock);
-		if (leave)
+		if (pgos_worker_is_leaving())
 			break;
 		QueryCancelPending = false;
 		CHECK_FOR_INTERRUPTS();
