@@ -73,7 +73,10 @@ build_packages()
 
 test_packages()
 {
-	echo perl libipc-run-perl python3 python3-boto3 ceph-mon ceph-osd radosgw openssl zstd procps
+	echo perl libipc-run-perl python3 python3-boto3 ceph-mon ceph-osd radosgw openssl gzip zstd lz4 procps
+	# npm fetches DuckDB, which Debian does not have; other sources than Debian's bring it with nodejs
+	command -v node >/dev/null || echo nodejs
+	[ -n "${PGOBJSTORE_DUCKDB:-}" ] || command -v npm >/dev/null || echo npm
 }
 
 # Checks of the source that a newer Debian may lack in just these versions.

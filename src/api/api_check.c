@@ -22,6 +22,7 @@
 #include "job/run.h"
 #include "job/shmem.h"
 #include "miscadmin.h"
+#include "rewrite/rewriteHandler.h"
 #include "store/store_options.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
@@ -255,15 +256,16 @@ pgos_check_target(Oid relid)
 	char	 relkind = rel->rd_rel->relkind;
 	bool	 usable = relkind == RELKIND_RELATION || relkind == RELKIND_PARTITIONED_TABLE ||
 				  relkind == RELKIND_FOREIGN_TABLE ||
-				  (relkind == RELKIND_VIEW && rel->trigdesc != NULL &&
-				   rel->trigdesc->trig_insert_instead_row);
+				  (relkind == RELKIND_VIEW &&
+				   (relation_is_updatable(relid, NIL, true, NULL) & (1 << CMD_INSERT)) != 0);
 
 	if (!usable)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("cannot pull into \"%s\"", RelationGetRelationName(rel)),
 				 relkind == RELKIND_VIEW
-					 ? errdetail("It is a view without an INSTEAD OF INSERT trigger.")
+					 ? errdetail("It is a view that takes no rows: it has no INSTEAD OF INSERT "
+								 "trigger, and is not of one table alone.")
 					 : errdetail("It is no table, partitioned table, foreign table or view.")));
 	relation_close(rel, AccessShareLock);
 	pgos_check_not_temporary(relid);

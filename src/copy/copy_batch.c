@@ -183,36 +183,23 @@ pgos_batch_next(PgosBatch *batch)
 }
 
 /*
- * A quote that is never closed, in the record under way: of that, the first line is a record.  It is a batch of
- * its own, as COPY would see the quote go on into the records behind it.
+ * The record under way has a quote that is never closed, or is longer than allowed: of it the first line is bad,
+ * and what follows begins anew.  The line is a batch of its own, as COPY would see a quote go on into the records
+ * behind it; nothing is done as long as there are records before it.  len: of the record, 0 if it is not known.
  */
 static void
-pgos_batch_open_quote(PgosBatch *batch, size_t len)
+pgos_batch_bad_record(PgosBatch *batch, size_t len)
 {
 	size_t first_line = pgos_batch_first_line(batch);
 
-	if (batch->count == 0)
-		pgos_batch_add(batch, first_line > 0 ? first_line : len, 0);
-}
-
-/* The record under way does not end within the buffer.  False: it is time to load what there is. */
-static bool
-pgos_batch_go_on(PgosBatch *batch)
-{
-	bool too_long = batch->len - batch->done > batch->max_line;
-
-	if (too_long && batch->splitter->first_line > 0 && batch->load->spec->skip)
-	{
-		pgos_batch_open_quote(batch, 0);
-		return false;
-	}
-	if (batch->count > 0 && (too_long || batch->len == batch->size))
-		return false;
-	if (too_long)
-		pgos_batch_too_long(batch);
+	if (first_line > 0)
+		len = first_line;
+	if (batch->count > 0)
+		return;
+	if (len > 0 && len <= batch->max_line)
+		pgos_batch_add(batch, len, 0);
 	else
-		pgos_batch_read(batch);
-	return true;
+		pgos_batch_too_long(batch);
 }
 
 /* Gathers records until it is enough; false when there are none any more. */
@@ -221,30 +208,39 @@ pgos_batch_fill(PgosBatch *batch)
 {
 	while (!batch->over && batch->count < PGOS_BATCH_RECORDS && batch->done < PGOS_BATCH_BYTES)
 	{
-		size_t len;
-		size_t data_len;
+		size_t	  left = batch->len - batch->done;
+		size_t	  len = 0;
+		size_t	  data_len;
+		PgosSplit split = pgos_splitter_scan(batch->splitter, batch->buf + batch->done, left,
+											 batch->ended, &len, &data_len);
 
-		switch (pgos_splitter_scan(batch->splitter, batch->buf + batch->done,
-								   batch->len - batch->done, batch->ended, &len, &data_len))
+		if (split == PGOS_SPLIT_OPEN_QUOTE ||
+			(split == PGOS_SPLIT_RECORD && len > batch->max_line) ||
+			(split == PGOS_SPLIT_MORE && left > batch->max_line))
+		{
+			pgos_batch_bad_record(batch, split == PGOS_SPLIT_MORE ? 0 : len);
+			if (batch->count > 0)
+				return true;
+			continue;
+		}
+		switch (split)
 		{
 			case PGOS_SPLIT_RECORD:
 				pgos_batch_add(batch, len, batch->splitter->newlines);
 				break;
 			case PGOS_SPLIT_MORE:
-				if (!pgos_batch_go_on(batch))
+				if (batch->len == batch->size && batch->count > 0)
 					return true;
+				pgos_batch_read(batch);
 				break;
 			case PGOS_SPLIT_MARKER:
 				batch->over = true;
-				if (batch->done + len < batch->len || batch->source->avail > 0 ||
-					batch->source->fill(batch->source))
+				if (len < left || batch->source->avail > 0 || batch->source->fill(batch->source))
 					pgos_copy_fail_marker(batch->plan->object->url);
 				if (data_len > 0)
 					pgos_batch_add(batch, data_len, 0);
 				break;
 			case PGOS_SPLIT_OPEN_QUOTE:
-				pgos_batch_open_quote(batch, len);
-				return true;
 			case PGOS_SPLIT_END:
 				batch->over = true;
 				break;

@@ -175,12 +175,12 @@ pgos_plan_from_elsewhere(PgosPlanner *planner)
 	PgosPlan		   *plan = planner->plan;
 
 	plan->constants = palloc0((planner->desc->natts + 1) * sizeof(PgosConstant));
+	if (spec->row_column != NULL)
+		plan->row_attno = pgos_plan_option_column(planner, spec->row_column, "row_column");
 	if (spec->path_column != NULL)
 		pgos_plan_constant(planner,
 						   pgos_plan_option_column(planner, spec->path_column, "path_column"),
 						   plan->object->url);
-	if (spec->row_column != NULL)
-		plan->row_attno = pgos_plan_option_column(planner, spec->row_column, "row_column");
 	if (spec->hive_columns)
 		pgos_plan_hive_columns(planner);
 }

@@ -153,6 +153,20 @@ extern const char *pgos_encode_detoast(PgosEncoder *enc, const char *value);
 extern char *
 pgos_encode_numeric(PgosEncoder *enc, PgosEncodeColumn *col, const char *data, size_t len, char *p);
 
+/*
+ * The format of numeric.c: a header of 16 bits, in the long form followed by a weight of 16 more, then digits of
+ * base 10000, none of it aligned.  The first digit has the weight 10000 ^ weight.
+ */
+#define PGOS_NUMERIC_SPECIAL 0xc000
+#define PGOS_NUMERIC_SHORT 0x8000
+#define PGOS_NUMERIC_NEGATIVE 0x4000
+#define PGOS_NUMERIC_PINF 0xd000
+#define PGOS_NUMERIC_NINF 0xf000
+#define PGOS_NUMERIC_DSCALE 0x3fff
+#define PGOS_SHORT_NEGATIVE 0x2000
+#define PGOS_SHORT_DSCALE(h) (((h) &0x1f80) >> 7)
+#define PGOS_SHORT_WEIGHT(h) (((h) &0x0040 ? ~0x003f : 0) | ((h) &0x003f))
+
 /* ---------------------------------------------------------------- encode_json.c */
 
 /* Whether the options are such that values with quotation marks and backslashes of their own can be written directly. */

@@ -69,6 +69,9 @@ pgos_json_needs_quotes(const JsonbContainer *container, bool comma)
  */
 #define PGOS_JSON_LEFT 8
 
+/* After so many levels look at the stack: a level takes some 200 bytes of it. */
+#define PGOS_JSON_LEVELS 64
+
 /* A piece of a string, from its first special byte on. */
 static char *
 pgos_json_escape(PgosEncoder *enc, const char *src, const char *end, char *p)
@@ -145,42 +148,52 @@ pgos_json_string(PgosEncoder *enc, const char *src, size_t len, char *p)
 	return pgos_encode_mark(enc, p);
 }
 
-static char *pgos_json_container(PgosEncoder *enc, const JsonbContainer *container, char *p);
+/* A number: mostly a small integer. */
+static inline char *
+pgos_json_number(PgosEncoder *enc, const char *data, char *p)
+{
+	struct
+	{
+		uint16 header;
+		uint16 digit;
+	} small;
+
+	if (VARATT_IS_4B_U(data) && VARSIZE_4B(data) == VARHDRSZ + sizeof(small))
+	{
+		memcpy(&small, VARDATA_4B(data), sizeof(small));
+		if (small.header == PGOS_NUMERIC_SHORT)
+			return pgos_put_small(p, small.digit);
+	}
+	return pgos_encode_numeric(enc, NULL, VARDATA_ANY(data), VARSIZE_ANY_EXHDR(data), p);
+}
+
+static char *
+pgos_json_container(PgosEncoder *enc, const JsonbContainer *container, int depth, char *p);
 
 /* A value or element whose data is from base + offset to base + end. */
-static inline char *
+static pg_attribute_always_inline char *
 pgos_json_value(PgosEncoder *enc, JEntry entry, const char *base, uint32 offset, uint32 end,
-				char *p)
+				int depth, char *p)
 {
-	const char *numeric;
-
-	switch (entry & JENTRY_TYPEMASK)
+	if (JBE_ISSTRING(entry))
+		return pgos_json_string(enc, base + offset, end - offset, p);
+	if (JBE_ISNUMERIC(entry))
+		return pgos_json_number(enc, base + INTALIGN(offset), p);
+	if (JBE_ISCONTAINER(entry))
+		return pgos_json_container(enc, (const JsonbContainer *) (base + INTALIGN(offset)),
+								   depth + 1, p);
+	if (JBE_ISBOOL_FALSE(entry))
 	{
-		case JENTRY_ISSTRING:
-			return pgos_json_string(enc, base + offset, end - offset, p);
-		case JENTRY_ISNUMERIC:
-			numeric = base + INTALIGN(offset);
-			return pgos_encode_numeric(enc, NULL, VARDATA_ANY(numeric), VARSIZE_ANY_EXHDR(numeric),
-									   p);
-		case JENTRY_ISCONTAINER:
-			return pgos_json_container(enc, (const JsonbContainer *) (base + INTALIGN(offset)), p);
-		case JENTRY_ISBOOL_TRUE:
-			memcpy(p, "true", 4);
-			return p + 4;
-		case JENTRY_ISBOOL_FALSE:
-			memcpy(p, "false", 5);
-			return p + 5;
-		case JENTRY_ISNULL:
-			memcpy(p, "null", 4);
-			return p + 4;
+		memcpy(p, "false", 5);
+		return p + 5;
 	}
-	elog(ERROR, "unknown type of jsonb container");
-	return NULL;
+	memcpy(p, JBE_ISNULL(entry) ? "null" : "true", 4);
+	return p + 4;
 }
 
 /* Keys come first, then values; the offsets run on. */
 static inline char *
-pgos_json_object(PgosEncoder *enc, const JEntry *keys, uint32 count, char *p)
+pgos_json_object(PgosEncoder *enc, const JEntry *keys, uint32 count, int depth, char *p)
 {
 	const JEntry *values = keys + count;
 	const char	 *base = (const char *) (values + count);
@@ -204,7 +217,7 @@ pgos_json_object(PgosEncoder *enc, const JEntry *keys, uint32 count, char *p)
 		JBE_ADVANCE_OFFSET(end, values[i]);
 		p = pgos_json_string(enc, base + key_offset, key_end - key_offset, p);
 		memcpy(p, ": ", 2);
-		p = pgos_json_value(enc, values[i], base, offset, end, p + 2);
+		p = pgos_json_value(enc, values[i], base, offset, end, depth, p + 2);
 		key_offset = key_end;
 		offset = end;
 	}
@@ -213,16 +226,17 @@ pgos_json_object(PgosEncoder *enc, const JEntry *keys, uint32 count, char *p)
 }
 
 static char *
-pgos_json_container(PgosEncoder *enc, const JsonbContainer *container, char *p)
+pgos_json_container(PgosEncoder *enc, const JsonbContainer *container, int depth, char *p)
 {
 	uint32		count = JsonContainerSize(container);
 	bool		scalar = JsonContainerIsScalar(container);
 	const char *base = (const char *) &container->children[count];
 	uint32		offset = 0;
 
-	check_stack_depth();
+	if (depth % PGOS_JSON_LEVELS == 0)
+		check_stack_depth();
 	if (JsonContainerIsObject(container))
-		p = pgos_json_object(enc, container->children, count, p);
+		p = pgos_json_object(enc, container->children, count, depth, p);
 	else
 	{
 		if (!scalar)
@@ -239,7 +253,7 @@ pgos_json_container(PgosEncoder *enc, const JsonbContainer *container, char *p)
 			}
 			JBE_ADVANCE_OFFSET(end, entry);
 			p = pgos_encode_room(enc, p, PGOS_ENCODE_ROOM);
-			p = pgos_json_value(enc, entry, base, offset, end, p);
+			p = pgos_json_value(enc, entry, base, offset, end, depth, p);
 			offset = end;
 		}
 		if (!scalar)
@@ -270,7 +284,7 @@ pgos_encode_jsonb(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, si
 	quote = enc->csv && pgos_json_needs_quotes(root, enc->delimiter == ',');
 	if (quote)
 		*p++ = '"';
-	p = pgos_json_container(enc, root, p);
+	p = pgos_json_container(enc, root, 1, p);
 	if (quote)
 		*p++ = '"';
 	return p;

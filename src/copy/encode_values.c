@@ -345,20 +345,6 @@ pgos_encode_float8(PgosEncoder *enc, PgosEncodeColumn *col, const char *value, s
 	return p + double_to_shortest_decimal_bufn(v, p);
 }
 
-/*
- * The format of numeric.c: a header of 16 bits, in the long form followed by a weight of 16 more, then digits of
- * base 10000, none of it aligned.  The first digit has the weight 10000 ^ weight.
- */
-#define PGOS_NUMERIC_SPECIAL 0xc000
-#define PGOS_NUMERIC_SHORT 0x8000
-#define PGOS_NUMERIC_NEGATIVE 0x4000
-#define PGOS_NUMERIC_PINF 0xd000
-#define PGOS_NUMERIC_NINF 0xf000
-#define PGOS_NUMERIC_DSCALE 0x3fff
-#define PGOS_SHORT_NEGATIVE 0x2000
-#define PGOS_SHORT_DSCALE(h) (((h) &0x1f80) >> 7)
-#define PGOS_SHORT_WEIGHT(h) (((h) &0x0040 ? ~0x003f : 0) | ((h) &0x003f))
-
 /* The next digit; zero behind the last. */
 static inline uint32
 pgos_numeric_digit(const char **digits, const char *end)

@@ -159,6 +159,7 @@ pgos_splitter_scan(PgosSplitter *splitter, const char *data, size_t size, bool a
 			if (n > 0)
 			{
 				*len = p + n - data;
+				splitter->scanned = p - data;
 				return PGOS_SPLIT_RECORD;
 			}
 			p++;
@@ -173,6 +174,7 @@ pgos_splitter_scan(PgosSplitter *splitter, const char *data, size_t size, bool a
 			{
 				*data_len = p - data;
 				*len += p - data;
+				splitter->scanned = p - data;
 				return PGOS_SPLIT_MARKER;
 			}
 			p += Min(2, end - p);
@@ -180,8 +182,9 @@ pgos_splitter_scan(PgosSplitter *splitter, const char *data, size_t size, bool a
 		else
 			p++;
 	}
+	splitter->scanned = p - data;
 	if (!at_end)
-		goto more;
+		return PGOS_SPLIT_MORE;
 	*len = size;
 	if (size == 0)
 		return PGOS_SPLIT_END;

@@ -52,8 +52,9 @@ typedef enum PgosSplit
 
 /*
  * Looks for the end of the record that begins at data.  After MORE, call again with the same data and more
- * behind it; what was looked at is not looked at again.  at_end: nothing will come behind data.  The members
- * that describe the record stay valid until pgos_splitter_next().
+ * behind it; what was looked at is not looked at again.  After any other answer the same call answers the same.
+ * at_end: nothing will come behind data.  The members that describe the record stay valid until
+ * pgos_splitter_next().
  */
 extern PgosSplit pgos_splitter_scan(PgosSplitter *splitter, const char *data, size_t size,
 									bool at_end, size_t *len, size_t *data_len);

@@ -27,11 +27,19 @@ split(PgosSplitter splitter, const char *data, size_t size, size_t step)
 	initStringInfo(&out);
 	for (;;)
 	{
-		size_t len;
-		size_t data_len;
-		bool   at_end = have == size;
+		size_t	  len;
+		size_t	  data_len;
+		size_t	  again_len;
+		bool	  at_end = have == size;
+		PgosSplit answer =
+			pgos_splitter_scan(&splitter, data + begin, have - begin, at_end, &len, &data_len);
 
-		switch (pgos_splitter_scan(&splitter, data + begin, have - begin, at_end, &len, &data_len))
+		if (answer != PGOS_SPLIT_MORE && answer != PGOS_SPLIT_END &&
+			(pgos_splitter_scan(&splitter, data + begin, have - begin, at_end, &again_len,
+								&data_len) != answer ||
+			 again_len != len))
+			appendStringInfoString(&out, "(another answer)");
+		switch (answer)
 		{
 			case PGOS_SPLIT_MORE:
 				if (at_end)
