@@ -47,8 +47,9 @@ lint:
 format:
 	clang-format-14 -i $(filter-out %_vectors.h,$(wildcard src/*.[ch] src/*/*.[ch] test/*/*.[ch] test/*/*/*.[ch]))
 
+# SCALE=1 PAIRS=5 SCENARIOS="GROUP SCENARIO ..."; test/bench/run says more.
 bench:
-	test/bench/run $(SCALE)
+	PAIRS="$(PAIRS)" test/bench/run $(SCALE) $(SCENARIOS)
 
 # Random tables until SECONDS have passed (default: an hour): the direct encoder writes the bytes of COPY.
 check-identity:

@@ -86,6 +86,24 @@ BEGIN
 		JOIN bench.sentence s2 ON s2.id = bench.r(i, 56, 300000)$sql$, name, docs);
 END $$;
 
+-- Rows that are nothing but arrays, of the types that applications keep in them.
+CREATE PROCEDURE bench.make_arrays(name text, n bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('CREATE TABLE %I (id bigint NOT NULL, numbers integer[], amounts numeric(12,2)[], words text[],
+		days date[], flags boolean[], measures float8[])', name);
+	EXECUTE format($sql$
+		INSERT INTO %I
+		SELECT i,
+			(SELECT array_agg(bench.r(i * 16 + k, 70, 1000000)::integer) FROM generate_series(1, 8) k),
+			(SELECT array_agg(bench.r(i * 16 + k, 71, 10000000) / 100.0) FROM generate_series(1, 4) k),
+			string_to_array(s.s, ' '),
+			(SELECT array_agg(date '2000-01-01' + bench.r(i * 16 + k, 72, 9000)::int) FROM generate_series(1, 3) k),
+			ARRAY[bench.r(i, 73, 2) = 0, NULL, bench.r(i, 74, 2) = 0],
+			(SELECT array_agg(bench.r(i * 16 + k, 75, 1000000) / 1000.0::float8) FROM generate_series(1, 4) k)
+		FROM generate_series(1, %s) i
+		JOIN bench.sentence s ON s.id = bench.r(i, 76, 300000)$sql$, name, n);
+END $$;
+
 -- Many tables of fewer than 20 rows, each with a primary key and an index.
 CREATE PROCEDURE bench.make_tiny(schema text, tables int) LANGUAGE plpgsql AS $$
 BEGIN
