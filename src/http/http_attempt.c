@@ -182,6 +182,20 @@ parse_date(const char *value)
 	return t > 0 ? (int64) t : 0;
 }
 
+/* More than three digits in a status line?  Newer versions of libcurl take the first three for the status. */
+static bool
+status_is_long(const char *line, size_t n)
+{
+	const char *digit = memchr(line, ' ', n);
+	int			ndigits = 0;
+
+	if (digit == NULL)
+		return false;
+	while (++digit < line + n && *digit >= '0' && *digit <= '9')
+		ndigits++;
+	return ndigits > 3;
+}
+
 /* CURLOPT_HEADERFUNCTION: one header line, not terminated. */
 static size_t
 header_callback(char *data, size_t size, size_t nitems, void *arg)
@@ -202,7 +216,8 @@ header_callback(char *data, size_t size, size_t nitems, void *arg)
 	if (n >= 5 && pg_strncasecmp(data, "HTTP/", 5) == 0)
 	{
 		reset_headers(reply);
-		return n;
+		attempt->bad_status = status_is_long(data, n);
+		return attempt->bad_status ? 0 : n;
 	}
 	colon = memchr(data, ':', n);
 	if (colon == NULL)
@@ -441,8 +456,11 @@ fault_of_code(PgosHttpAttempt *attempt, CURLcode code)
 		case CURLE_COULDNT_CONNECT:
 			return PGOS_HTTP_FAULT_REFUSED;
 		case CURLE_OPERATION_TIMEDOUT:
-			/* The only time limit that libcurl is given is the one for connecting. */
-			(void) curl_easy_getinfo(attempt->easy, CURLINFO_PRETRANSFER_TIME_T, &connected);
+			/*
+			 * The only time limit that libcurl is given is the one for connecting.  (8.22 sets the
+			 * times of later phases even if none was reached.)
+			 */
+			(void) curl_easy_getinfo(attempt->easy, CURLINFO_CONNECT_TIME_T, &connected);
 			return connected == 0 ? PGOS_HTTP_FAULT_CONNECT_TIMEOUT : PGOS_HTTP_FAULT_STALLED;
 		case CURLE_PEER_FAILED_VERIFICATION:
 			return PGOS_HTTP_FAULT_TLS_TRUST;
@@ -494,6 +512,8 @@ set_fault_text(PgosHttpAttempt *attempt, CURLcode code)
 	}
 	if (attempt->no_memory)
 		text = "out of memory";
+	else if (attempt->bad_status)
+		text = "the status is no number of three digits";
 	strlcpy(reply->fault_text, text, sizeof(reply->fault_text));
 	for (char *p = reply->fault_text; *p != '\0'; p++)
 	{

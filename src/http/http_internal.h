@@ -29,6 +29,7 @@ typedef struct PgosHttpAttempt
 	size_t			   body_size;			   /* allocated for reply.body */
 	bool			   overflow;			   /* the body was larger than allowed */
 	bool			   no_memory;
+	bool			   bad_status; /* the status line was refused */
 	bool			   body_began; /* to_dest was decided */
 	bool			   to_dest;
 

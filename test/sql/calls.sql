@@ -44,9 +44,22 @@ SELECT objstore_push('ca_data', options => '{"frame_size": "1kB"}');
 SELECT objstore_push('ca_data', options => '{"delimiter": ";;"}');
 SELECT objstore_push('ca_data', options => '{"delimiter": {"a": 1}}');
 SELECT objstore_push('ca_data', options => '{"encoding": "klingon"}');
-SELECT objstore_pull('ca_data', options => '{"level": 3}');
-SELECT objstore_pull('ca_data', options => '{"force_quote": "*"}');
-SELECT objstore_pull('ca_data', options => '{"hedaer": false}');
+-- Those of a pull, without "default", which is there since 16.
+CREATE PROCEDURE ca_pull(options jsonb) LANGUAGE plpgsql AS $$
+DECLARE
+	detail text;
+	hint text;
+BEGIN
+	PERFORM objstore_pull('ca_data', options => options);
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+	RAISE INFO '%: %', sqlstate, sqlerrm;
+	RAISE INFO 'detail: %', replace(detail, ' default,', '');
+	RAISE INFO 'hint: %', hint;
+END $$;
+CALL ca_pull('{"level": 3}');
+CALL ca_pull('{"force_quote": "*"}');
+CALL ca_pull('{"hedaer": false}');
 
 -- What COPY itself refuses, in words of its own.
 CREATE FUNCTION ca_fails(call text) RETURNS text LANGUAGE plpgsql AS $$
@@ -111,5 +124,6 @@ SELECT count(*) FROM objstore_jobs WHERE relation ~ 'ca_';
 
 DROP TABLE ca_data, ca_temp;
 DROP FUNCTION ca_fails;
+DROP PROCEDURE ca_pull;
 DROP SEQUENCE ca_seq;
 DROP TYPE ca_type;

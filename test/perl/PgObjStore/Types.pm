@@ -102,6 +102,15 @@ my %no_input = map { $_ => 1 } qw(gtsvector pg_node_tree pg_ndistinct pg_depende
 # The server's own receive functions of these refuse an empty one, which its send functions write.
 my %no_binary = map { $_ => 1 } qw(int2vector oidvector);
 
+# Newer minor versions (18.6) refuse an empty tsquery, too.
+sub reads_empty_tsquery
+{
+	my ($node, $db) = @_;
+	my $file = $node->basedir . '/empty_tsquery';
+	return 0 == $node->psql($db, "SET client_min_messages = error; CREATE TEMPORARY TABLE q AS SELECT tsquery '' AS q;
+		COPY q TO '$file' (FORMAT binary); COPY q FROM '$file' (FORMAT binary)", stderr => \my $stderr);
+}
+
 # Tables in schema public: "types" with a column c_TYPE and an array a_TYPE for each built-in type, "own_types" with
 # types of users (made too), "lengths" with types that have a length.  Returns the names of the columns of "types"
 # that COPY can carry in its binary format.
@@ -148,7 +157,8 @@ CREATE TABLE lengths (a char(7), b varchar(7), c bit(9), d bit varying(9), e num
 INSERT INTO lengths VALUES ('ab', 'ab ', '101010101', '1', 12345.600, 123450, '12:00:00.128', '1.999 s', '13 months', 0.00123),
 	('', '', '000000000', '', 0, 0, '24:00', '-1 s', '-1 month', 0);
 SQL
-	return ('id', map { ("c_$_->{name}", "a_$_->{name}") } grep { $_->{binary} && !$no_binary{ $_->{name} } } @types);
+	my %left_out = (%no_binary, reads_empty_tsquery($node, $db) ? () : (tsquery => 1));
+	return ('id', map { ("c_$_->{name}", "a_$_->{name}") } grep { $_->{binary} && !$left_out{ $_->{name} } } @types);
 }
 
 # What a row of "types" has of a type: a value and an array.
