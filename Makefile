@@ -51,6 +51,7 @@ format:
 bench:
 	PAIRS="$(PAIRS)" test/bench/run $(SCALE) $(SCENARIOS)
 
-# Random tables until SECONDS have passed (default: an hour): the direct encoder writes the bytes of COPY.
+# Random tables until SECONDS have passed (default: an hour): the direct encoder writes the bytes of COPY, the decoder
+# reads its rows.
 check-identity:
 	test/identity $(SECONDS)

@@ -165,7 +165,7 @@ COMMENT ON FUNCTION objstore_push_tables IS
 	'export many relations under one snapshot: enqueues a job, returns its id';
 
 CREATE FUNCTION objstore_pull_tables(path text = NULL, server name = NULL, tables text[] = NULL,
-	mode text = 'create', options jsonb = '{}')
+	mode text = 'create', parallel int = NULL, options jsonb = '{}')
 RETURNS bigint LANGUAGE c AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION objstore_pull_tables IS
 	'import a dataset of objstore_push_tables: enqueues a job, returns its id';

@@ -124,8 +124,56 @@ pgos_compat_check_select(Relation rel, Bitmapset *columns)
 #define PGOS_COMPAT_COPY_NO_LINE(cstate) false
 #endif
 
+/* The same of what COPY FROM holds: whether the option is given, and the default of a column it does not read. */
+#if PG_VERSION_NUM >= 160000
+#define PGOS_COMPAT_COPY_HAS_DEFAULT(options) ((options)->default_print != NULL)
+#define PGOS_COMPAT_COPY_DEFAULT(cstate, i) ((cstate)->defexprs[(cstate)->defmap[i]])
+#else
+#define PGOS_COMPAT_COPY_HAS_DEFAULT(options) false
+#define PGOS_COMPAT_COPY_DEFAULT(cstate, i) ((cstate)->defexprs[i])
+#endif
+
 /* 17: FORCE_NULL * and FORCE_NOT_NULL *. */
 #define PGOS_COMPAT_COPY_FORCE_ALL (PG_VERSION_NUM >= 170000)
+#if PG_VERSION_NUM >= 170000
+#define PGOS_COMPAT_COPY_FORCES_ALL(options) \
+	((options)->force_null_all || (options)->force_notnull_all)
+#else
+#define PGOS_COMPAT_COPY_FORCES_ALL(options) false
+#endif
+
+/* The range table of a COPY FROM for an executor: 16 has permissions beside it, 18 says what was pruned. */
+#if PG_VERSION_NUM >= 180000
+#define pgos_compat_init_range_table(estate, cstate) \
+	ExecInitRangeTable(estate, (cstate)->range_table, (cstate)->rteperminfos, bms_make_singleton(1))
+#elif PG_VERSION_NUM >= 160000
+#define pgos_compat_init_range_table(estate, cstate) \
+	ExecInitRangeTable(estate, (cstate)->range_table, (cstate)->rteperminfos)
+#else
+#define pgos_compat_init_range_table(estate, cstate) \
+	ExecInitRangeTable(estate, (cstate)->range_table)
+#endif
+
+/* Index entries of a row that was inserted. */
+#if PG_VERSION_NUM >= 190000
+#define pgos_compat_insert_index_tuples(rri, slot, estate) \
+	ExecInsertIndexTuples(rri, estate, 0, slot, NIL, NULL)
+#elif PG_VERSION_NUM >= 160000
+#define pgos_compat_insert_index_tuples(rri, slot, estate) \
+	ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL, false)
+#else
+#define pgos_compat_insert_index_tuples(rri, slot, estate) \
+	ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL)
+#endif
+
+/* 16: relfilenodes are relfilenumbers, and in the cache relfilelocators. */
+#if PG_VERSION_NUM >= 160000
+#define PGOS_COMPAT_NEW_FILE_SUBID(rel) ((rel)->rd_newRelfilelocatorSubid)
+#define PGOS_COMPAT_FIRST_FILE_SUBID(rel) ((rel)->rd_firstRelfilelocatorSubid)
+#else
+#define PGOS_COMPAT_NEW_FILE_SUBID(rel) ((rel)->rd_newRelfilenodeSubid)
+#define PGOS_COMPAT_FIRST_FILE_SUBID(rel) ((rel)->rd_firstRelfilenodeSubid)
+#endif
 
 /* 18: "\." alone on a line is data in csv. */
 #define PGOS_COMPAT_COPY_CSV_MARKER (PG_VERSION_NUM < 180000)
@@ -148,5 +196,10 @@ pgos_compat_check_select(Relation rel, Bitmapset *columns)
 
 /* 18: generated columns that are computed when they are read. */
 #define PGOS_COMPAT_VIRTUAL_COLUMNS (PG_VERSION_NUM >= 180000)
+#if PG_VERSION_NUM >= 180000
+#define PGOS_COMPAT_HAS_GENERATED_VIRTUAL(constr) ((constr)->has_generated_virtual)
+#else
+#define PGOS_COMPAT_HAS_GENERATED_VIRTUAL(constr) false
+#endif
 
 #endif

@@ -46,6 +46,7 @@ enum
 	PULL_SERVER,
 	PULL_TABLES,
 	PULL_MODE,
+	PULL_PARALLEL,
 	PULL_OPTIONS
 };
 
@@ -261,6 +262,7 @@ objstore_pull_tables(PG_FUNCTION_ARGS)
 	pgos_check_can_enqueue("objstore_pull_tables()");
 	job.kind = PGOS_JOB_PULL_TABLES;
 	words.mode = pgos_arg_word(fcinfo, PULL_MODE, "mode");
+	words.parallel = pgos_arg_parallel(fcinfo, PULL_PARALLEL);
 	words.options = PG_ARGISNULL(PULL_OPTIONS) ? NULL : PG_GETARG_JSONB_P(PULL_OPTIONS);
 	if (!PG_ARGISNULL(PULL_TABLES))
 		words.relations = pgos_tables_wanted(PG_GETARG_ARRAYTYPE_P(PULL_TABLES));

@@ -152,6 +152,23 @@ pgos_copy_plan_names(const PgosLoad *load, const PgosPlan *plan)
 	return names;
 }
 
+CopyFromState
+pgos_copy_begin(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input,
+				ParseState *pstate)
+{
+	List		 *options = list_copy(plan->options);
+	CopyFromState cstate;
+
+	if (plan->freeze)
+		options = lappend(options, makeDefElem("freeze", (Node *) makeString("true"), -1));
+	(void) addRangeTableEntryForRelation(pstate, load->rel, RowExclusiveLock, NULL, false, false);
+	cstate = BeginCopyFrom(pstate, load->rel, NULL, NULL, false, pgos_copy_input_read,
+						   pgos_copy_plan_names(load, plan), options);
+	cstate->cur_lineno = input->first_line;
+	cstate->eol_type = (EolType) plan->eol;
+	return cstate;
+}
+
 int64
 pgos_copy_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input, int64 *read)
 {
@@ -159,23 +176,14 @@ pgos_copy_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input,
 	PgosCopyInput copy_input = {
 		input->source, load, plan->object->format == PGOS_FORMAT_BINARY, {0}};
 	PgosCopyInput *saved_input;
-	List		  *options = list_copy(plan->options);
 	volatile int64 rows = 0;
 
-	if (plan->freeze)
-		options = lappend(options, makeDefElem("freeze", (Node *) makeString("true"), -1));
 	PushActiveSnapshot(GetTransactionSnapshot());
 	saved_input = pgos_copy_input_set(&copy_input);
 	PG_TRY();
 	{
-		CopyFromState cstate;
+		CopyFromState cstate = pgos_copy_begin(load, plan, input, pstate);
 
-		(void) addRangeTableEntryForRelation(pstate, load->rel, RowExclusiveLock, NULL, false,
-											 false);
-		cstate = BeginCopyFrom(pstate, load->rel, NULL, NULL, false, pgos_copy_input_read,
-							   pgos_copy_plan_names(load, plan), options);
-		cstate->cur_lineno = input->first_line;
-		cstate->eol_type = (EolType) plan->eol;
 		load->cstate = cstate;
 		rows = (int64) CopyFrom(cstate);
 		load->cstate = NULL;

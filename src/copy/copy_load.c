@@ -57,8 +57,11 @@ pgos_load_context(void *arg)
 int64
 pgos_load_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input, int64 *read)
 {
-	return plan->insert ? pgos_insert_rows(load, plan, input, read)
-						: pgos_copy_rows(load, plan, input, read);
+	if (!plan->insert)
+		return pgos_direct_rows(load, plan, input, read);
+	if (load->copy_reason == NULL)
+		load->copy_reason = plan->insert_reason;
+	return pgos_insert_rows(load, plan, input, read);
 }
 
 /* ---------------------------------------------------------------- the first line */
@@ -303,21 +306,28 @@ pgos_load_may_drop_rows(const PgosLoad *load)
 		   load->spec->on_conflict != PGOS_CONFLICT_ERROR || load->spec->skip;
 }
 
+const char *
+pgos_load_copy_reason(const PgosLoad *load)
+{
+	return load->copy_reason;
+}
+
 int64
 pgos_copy_from(Relation rel, List *columns, List *options, bool freeze, const char *url,
-			   PgosSource *source, PgosCopyTick tick, void *arg)
+			   PgosSource *source, PgosCopyTick tick, void *arg, const char **copy_reason)
 {
 	PgosLoadSpec   spec = {0};
 	PgosLoadEvents events = {tick, NULL, arg};
 	PgosLoadObject object = {0};
 	PgosLoadCounts counts;
+	PgosLoad	  *load = pgos_load_begin(rel, freeze, &spec, &events);
 
 	object.key = object.url = url;
 	object.options = options;
 	object.columns = columns;
 	object.own = true;
 	object.format = pgos_copy_options_format(options);
-	pgos_load_object(pgos_load_begin(rel, freeze, &spec, &events), &object,
-					 pgos_peek_source_new(source), &counts);
+	pgos_load_object(load, &object, pgos_peek_source_new(source), &counts);
+	*copy_reason = pgos_load_copy_reason(load);
 	return counts.loaded;
 }

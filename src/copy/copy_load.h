@@ -5,8 +5,8 @@
  *		pgos_load_begin()		once, with the relation open and locked
  *		pgos_load_object()		for each object, in order
  *
- * COPY FROM does the work wherever it can.  What it cannot do is done by an INSERT whose source are the rows as
- * COPY's parser reads them: ON CONFLICT, row-level security, views without a trigger, columns of the file that
+ * Rows are decoded directly where that does what COPY FROM would do, else by COPY FROM.  What that cannot do is
+ * done by an INSERT whose source are the rows as COPY's parser reads them: ON CONFLICT, row-level security, views without a trigger, columns of the file that
  * the relation does not have, and values that are not in the file.
  *
  * Needs a transaction; pushes the snapshots it needs itself.  Rights are those of the current user.  Raises;
@@ -95,6 +95,9 @@ extern PgosLoad *pgos_load_begin(Relation rel, bool new_relation, const PgosLoad
 /* source: a peek source (peek_source.h); it is read to its end. */
 extern void pgos_load_object(PgosLoad *load, const PgosLoadObject *object, PgosSource *source,
 							 PgosLoadCounts *counts);
+
+/* Why rows were not decoded directly, in words that follow "engine copy: "; NULL: all were. */
+extern const char *pgos_load_copy_reason(const PgosLoad *load);
 
 /* Whether triggers may have left rows out, so that the count of rows proves nothing. */
 extern bool pgos_load_may_drop_rows(const PgosLoad *load);

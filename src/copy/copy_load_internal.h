@@ -5,6 +5,7 @@
  *		copy_load.c		an object from its first byte: byte order mark, header line, plan, then the rows
  *		copy_plan.c		which column of the file goes where, and which way the rows take
  *		copy_from.c		rows by COPY FROM
+ *		copy_from_direct.c	the same without COPY, where its rows can be decoded directly
  *		copy_reader.c	rows as COPY's parser reads them, one by one
  *		copy_insert.c	rows by INSERT, out of a reader
  *		copy_batch.c	bad rows: batches of lines in subtransactions
@@ -80,6 +81,7 @@ struct PgosLoad
 	CopyFromState	cstate;		 /* of the COPY or reader that is active, or NULL */
 	bool			inserting;	 /* the row at `cstate->cur_lineno` is being inserted */
 	PgosErrorPlace	place;		 /* of the last error */
+	const char	   *copy_reason; /* why rows took COPY or INSERT, or NULL: none did */
 };
 
 /* Rows of a stream, from the row behind first_line lines on; row numbers go on behind first_row. */
@@ -126,11 +128,21 @@ extern void pgos_copy_fail_marker(const char *url) pg_attribute_noreturn();
 /* After the last row: raises if the end-of-data marker came before the end of the stream, or not at all. */
 extern void pgos_copy_check_end(CopyFromState cstate, const PgosCopyInput *input, const char *url);
 
+/* BeginCopyFrom(), and the lines before the input's. */
+extern CopyFromState pgos_copy_begin(PgosLoad *load, const PgosPlan *plan,
+									 const PgosRowsInput *input, ParseState *pstate);
+
 extern int64
 pgos_copy_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input, int64 *read);
 
 /* The fields of one line, in the server's encoding. */
 extern List *pgos_copy_fields(PgosLoad *load, List *options, PgosSource *source);
+
+/* ---------------------------------------------------------------- copy_from_direct.c */
+
+/* As pgos_copy_rows(), which loads what cannot be decoded directly. */
+extern int64
+pgos_direct_rows(PgosLoad *load, const PgosPlan *plan, const PgosRowsInput *input, int64 *read);
 
 /* ---------------------------------------------------------------- copy_reader.c */
 

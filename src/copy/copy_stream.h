@@ -58,10 +58,12 @@ extern void pgos_copy_from_check(Relation rel, List *columns);
 
 /*
  * Loads what a push wrote, to the end of the source: COPY relation (columns) FROM source, in the plainest way that
- * copy_load.h has.  url: for messages; freeze: the relation is new in this subtransaction.
+ * copy_load.h has.  url: for messages; freeze: the relation is new in this subtransaction.  *copy_reason: as
+ * pgos_load_copy_reason(), in the current context.
  */
-extern int64 pgos_copy_from(Relation rel, List *columns, List *options, bool freeze,
-							const char *url, PgosSource *source, PgosCopyTick tick, void *arg);
+extern int64
+pgos_copy_from(Relation rel, List *columns, List *options, bool freeze, const char *url,
+			   PgosSource *source, PgosCopyTick tick, void *arg, const char **copy_reason);
 
 /* Makes the list of String nodes that the parser's structures want out of a list of char *. */
 extern List *pgos_copy_name_list(List *columns);

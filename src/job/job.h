@@ -120,7 +120,7 @@ typedef struct PgosJobResult
 	List	   *objects; /* of PgosJobObject */
 	int64		rejects; /* rows left out, -1: rows are never left out */
 	Oid			relid;	 /* that was loaded, if the job did not know it; else InvalidOid */
-	const char *engine;	 /* "direct" or "copy": how rows became bytes */
+	const char *engine;	 /* "direct" or "copy": how rows became bytes, or bytes rows */
 	char	   *note;	 /* what the user should know about how it ran, or NULL */
 } PgosJobResult;
 

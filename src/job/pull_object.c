@@ -320,6 +320,8 @@ pgos_pull_load(PgosPull *pull, Relation rel, bool new_relation)
 		pgos_pull_fetch_ahead(pull);
 		pgos_pull_object(pull, linitial(pull->streams));
 	}
+	if (pull->objects != NIL)
+		pgos_run_note_engine(pull->run, pgos_load_copy_reason(pull->load));
 	pgos_pull_rejects_finish(pull);
 	pgos_progress_rows(pull->rows);
 }

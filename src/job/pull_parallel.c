@@ -29,7 +29,6 @@
 #include "commands/tablecmds.h"
 #include "compat.h"
 #include "copy/ddl.h"
-#include "executor/spi.h"
 #include "guc.h"
 #include "job/job_table.h"
 #include "job/pull_internal.h"
@@ -71,13 +70,7 @@ pgos_staging_drop(PgosRun *run)
 	nspid = get_namespace_oid(schema, true);
 	relid = OidIsValid(nspid) ? get_relname_relid(name, nspid) : InvalidOid;
 	if (OidIsValid(relid) && pgos_compat_is_owner(relid, GetUserId()))
-	{
-		SPI_connect();
-		if (SPI_execute(psprintf("DROP TABLE %s", quote_qualified_identifier(schema, name)), false,
-						0) != SPI_OK_UTILITY)
-			elog(ERROR, "could not drop a table");
-		SPI_finish();
-	}
+		pgos_run_utility(psprintf("DROP TABLE %s", quote_qualified_identifier(schema, name)));
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(run->context);
@@ -132,6 +125,7 @@ pgos_pull_team_load(PgosPull *pull, PgosTeam *team)
 		pull->next_open = 0;
 		pgos_pull_load(pull, rel, false);
 		table_close(rel, NoLock);
+		pgos_team_note_copy(team, pgos_load_copy_reason(pull->load));
 		CommitTransactionCommand();
 		MemoryContextSwitchTo(pull->run->context);
 		range->rows = pull->rows - rows;
@@ -235,6 +229,9 @@ pgos_pull_parallel(PgosPull *pull, int workers)
 	pgos_team_close(team);
 	pgos_team_wait(team);
 	pgos_pull_team_sum(pull, team);
+	run->result.note = psprintf("loaded by up to %d workers", workers);
+	run->result.engine = NULL;
+	pgos_run_note_engine(run, team->copy_reason[0] != '\0' ? team->copy_reason : NULL);
 	run->team = NULL;
 	pgos_team_release(team);
 
@@ -245,7 +242,6 @@ pgos_pull_parallel(PgosPull *pull, int workers)
 	pgos_ddl_create_indexes(pull->manifest->relation, relid);
 	pgos_ddl_set_sequences(pull->manifest->relation, relid);
 	pgos_pull_result(pull, relid);
-	run->result.note = psprintf("loaded by up to %d workers", workers);
 	pgos_job_finish(run->job, &run->result);
 	PopActiveSnapshot();
 	CommitTransactionCommand();

@@ -1,11 +1,12 @@
 /*
  * pull_tables.c
- *		Running one pull of tables: a dataset of many relations, all in one transaction.
+ *		Running one pull of tables: a dataset of many relations.
  *
  *		1. open the store, read the manifest
- *		2. one transaction: for each table in the order of the objects: make it (or empty it), COPY, compare the
- *		   row count, build indexes, set sequences
- *		3. foreign keys, when every table is there; then "done" into the job's row; commit
+ *		2. perhaps load tables that are new with several workers, out of sight (pull_tables_parallel.c)
+ *		3. one transaction: give these their place; for each other table in the order of the objects: make it (or
+ *		   empty it), COPY, compare the row count, build indexes, set sequences
+ *		4. in it foreign keys, when every table is there; then "done" into the job's row; commit
  *
  * Objects are fetched ahead: while one is loaded, the GETs of those that follow are in flight, within the store's
  * concurrency and part size.
@@ -24,10 +25,11 @@
 #include "copy/ddl.h"
 #include "core/key.h"
 #include "executor/spi.h"
+#include "guc.h"
 #include "job/job_table.h"
-#include "job/manifest.h"
-#include "job/run.h"
+#include "job/pull_tables_internal.h"
 #include "job/spec.h"
+#include "job/team.h"
 #include "miscadmin.h"
 #include "store/store.h"
 #include "stream/download.h"
@@ -42,33 +44,6 @@
 /* Stored bytes from which on frozen rows are worth the file of a visibility map. */
 #define PGOS_FREEZE_BYTES (256 * 1024)
 
-/* An object that is being fetched or will be. */
-typedef struct PgosPullObject
-{
-	PgosJobObject *object;
-	List		  *tables;	 /* of PgosManifestTable, by offset */
-	PgosSource	  *download; /* or NULL: not begun */
-} PgosPullObject;
-
-typedef struct PgosPullTables
-{
-	PgosRun		 *run;
-	PgosJob		 *job;
-	PgosSpec	 *spec;
-	char		 *folder; /* in UTF-8 */
-	PgosManifest *manifest;
-	List		 *copy_options;
-	List		 *objects;	  /* of PgosPullObject, in order */
-	int			  next_begin; /* first object that is not begun */
-	int64		  total_bytes;
-	int64		  stored_bytes; /* of objects before the one under way */
-	int64		  raw_bytes;
-	int64		  rows;
-	PgosSource	 *download; /* under way */
-	List		 *loaded;	/* of PgosManifestTable whose table was created */
-	List		 *loaded_relids;
-} PgosPullTables;
-
 static void
 pgos_pull_tables_tick(int64 rows, void *arg)
 {
@@ -80,8 +55,8 @@ pgos_pull_tables_tick(int64 rows, void *arg)
 	pgos_progress_percent(stored, pull->total_bytes);
 }
 
-static char *
-pgos_table_name(PgosManifestTable *table)
+char *
+pgos_pull_tables_name(PgosManifestTable *table)
 {
 	char *schema = pgos_json_string(table->relation, "schema");
 	char *name = pgos_json_string(table->relation, "name");
@@ -116,7 +91,7 @@ pgos_table_compare(const ListCell *a, const ListCell *b)
 	return ta->offset < tb->offset ? -1 : ta->offset > tb->offset ? 1 : 0;
 }
 
-/* Groups the wanted tables by the objects that they are in. */
+/* The tables that are wanted, in the order in which they are in the objects. */
 static void
 pgos_pull_tables_group(PgosPullTables *pull)
 {
@@ -137,7 +112,7 @@ pgos_pull_tables_group(PgosPullTables *pull)
 	foreach (lc, pull->manifest->tables)
 	{
 		PgosManifestTable *table = lfirst(lc);
-		char			  *name = pgos_table_name(table);
+		char			  *name = pgos_pull_tables_name(table);
 		PgosPullObject	  *object = by_index[table->object->rows];
 		ListCell		  *lc2;
 
@@ -162,7 +137,8 @@ pgos_pull_tables_group(PgosPullTables *pull)
 		if (by_index[j]->tables == NIL)
 			continue;
 		list_sort(by_index[j]->tables, pgos_table_compare);
-		pull->objects = lappend(pull->objects, by_index[j]);
+		pull->tables = list_concat(pull->tables, by_index[j]->tables);
+		pull->job_objects = lappend(pull->job_objects, by_index[j]->object);
 		pull->total_bytes += by_index[j]->object->bytes;
 	}
 }
@@ -196,26 +172,30 @@ pgos_pull_tables_prefetch(PgosPullTables *pull, int current)
 	}
 }
 
+Oid
+pgos_pull_tables_schema(const char *schema)
+{
+	Oid nspid = get_namespace_oid(schema, true);
+
+	if (OidIsValid(nspid))
+		return nspid;
+	pgos_run_utility(psprintf("CREATE SCHEMA %s", quote_identifier(schema)));
+	return get_namespace_oid(schema, false);
+}
+
 /* The table of the manifest here: created, or there and empty or to be added to.  Opened and locked. */
 static Relation
 pgos_pull_tables_open(PgosPullTables *pull, PgosManifestTable *table, bool *created)
 {
 	char	*schema = pgos_json_string(table->relation, "schema");
 	char	*name = pgos_json_string(table->relation, "name");
-	Oid		 nspid = get_namespace_oid(schema, true);
+	Oid		 nspid;
 	Oid		 relid;
 	Relation rel;
 
-	if (!OidIsValid(nspid))
-	{
-		SPI_connect();
-		if (SPI_execute(psprintf("CREATE SCHEMA %s", quote_identifier(schema)), false, 0) !=
-			SPI_OK_UTILITY)
-			elog(ERROR, "could not create a schema");
-		SPI_finish();
-		CommandCounterIncrement();
-		nspid = get_namespace_oid(schema, false);
-	}
+	if (pull->staging)
+		schema = pgos_pull_tables_staging(pull, schema);
+	nspid = pgos_pull_tables_schema(schema);
 	relid = get_relname_relid(name, nspid);
 	*created = !OidIsValid(relid);
 	if (*created)
@@ -225,7 +205,7 @@ pgos_pull_tables_open(PgosPullTables *pull, PgosManifestTable *table, bool *crea
 	}
 	else if (pull->spec->mode == PGOS_MODE_CREATE)
 		ereport(ERROR, (errcode(ERRCODE_DUPLICATE_TABLE),
-						errmsg("relation %s exists already", pgos_table_name(table)),
+						errmsg("relation %s exists already", pgos_pull_tables_name(table)),
 						errhint("Drop it, or use mode => 'append' or mode => 'replace'.")));
 	rel = relation_open(relid, RowExclusiveLock);
 	if (!*created && pull->spec->mode == PGOS_MODE_REPLACE)
@@ -236,7 +216,7 @@ pgos_pull_tables_open(PgosPullTables *pull, PgosManifestTable *table, bool *crea
 static void
 pgos_pull_one_table(PgosPullTables *pull, PgosManifestTable *table, PgosSource *from)
 {
-	char	   *name = pgos_table_name(table);
+	char	   *name = pgos_pull_tables_name(table);
 	char	   *url = psprintf("%s (%s)", table->object->url, name);
 	PgosSource *slice = pgos_slice_source_new(from, table->bytes, url);
 	PgosSource *source = slice;
@@ -246,6 +226,7 @@ pgos_pull_one_table(PgosPullTables *pull, PgosManifestTable *table, PgosSource *
 	int64		rows;
 	char		byte;
 	Oid			relid;
+	const char *copy_reason;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	rel = pgos_pull_tables_open(pull, table, &created);
@@ -257,7 +238,10 @@ pgos_pull_one_table(PgosPullTables *pull, PgosManifestTable *table, PgosSource *
 	freeze =
 		created && rel->rd_rel->relkind == RELKIND_RELATION && table->bytes >= PGOS_FREEZE_BYTES;
 	rows = pgos_copy_from(rel, table->columns, pull->copy_options, freeze, url, source,
-						  pgos_pull_tables_tick, pull);
+						  pgos_pull_tables_tick, pull, &copy_reason);
+	pgos_run_note_engine(pull->run, copy_reason);
+	if (pull->run->team != NULL)
+		pgos_team_note_copy(pull->run->team, copy_reason);
 	if (pgos_source_read(source, &byte, 1) != 0)
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
 						errmsg("\"%s\" goes on after the end of its rows", url)));
@@ -271,17 +255,22 @@ pgos_pull_one_table(PgosPullTables *pull, PgosManifestTable *table, PgosSource *
 	relation_close(rel, NoLock);
 	if (created)
 	{
-		MemoryContext old;
-
 		PushActiveSnapshot(GetTransactionSnapshot());
 		pgos_ddl_create_indexes(table->relation, relid);
 		pgos_ddl_set_sequences(table->relation, relid);
 		PopActiveSnapshot();
-		old = MemoryContextSwitchTo(pull->run->context);
-		pull->loaded = lappend(pull->loaded, table);
-		pull->loaded_relids = lappend_oid(pull->loaded_relids, relid);
-		MemoryContextSwitchTo(old);
+		pgos_pull_tables_created(pull, table, relid);
 	}
+}
+
+void
+pgos_pull_tables_created(PgosPullTables *pull, PgosManifestTable *table, Oid relid)
+{
+	MemoryContext old = MemoryContextSwitchTo(pull->run->context);
+
+	pull->created = lappend(pull->created, table);
+	pull->created_relids = lappend_oid(pull->created_relids, relid);
+	MemoryContextSwitchTo(old);
 }
 
 static void
@@ -327,6 +316,56 @@ pgos_pull_one_object(PgosPullTables *pull, PgosPullObject *object, MemoryContext
 	pull->raw_bytes += object->object->raw_bytes;
 }
 
+void
+pgos_pull_tables_load(PgosPullTables *pull, List *tables)
+{
+	MemoryContext scratch =
+		AllocSetContextCreate(pull->run->context, "pgobjstore table", ALLOCSET_DEFAULT_SIZES);
+	PgosPullObject *object = NULL;
+	ListCell	   *lc;
+
+	MemoryContextSwitchTo(pull->run->context);
+	pull->objects = NIL;
+	pull->next_begin = 0;
+	foreach (lc, tables)
+	{
+		PgosManifestTable *table = lfirst(lc);
+
+		if (object == NULL || object->object != table->object)
+		{
+			object = palloc0(sizeof(PgosPullObject));
+			object->object = table->object;
+			pull->objects = lappend(pull->objects, object);
+		}
+		object->tables = lappend(object->tables, table);
+	}
+	for (int i = 0; i < list_length(pull->objects); i++)
+	{
+		MemoryContextSwitchTo(pull->run->context);
+		pgos_pull_tables_prefetch(pull, i);
+		pgos_pull_one_object(pull, list_nth(pull->objects, i), scratch);
+	}
+	MemoryContextSwitchTo(pull->run->context);
+	MemoryContextDelete(scratch);
+}
+
+void
+pgos_pull_tables_forget(PgosPullTables *pull)
+{
+	ListCell *lc;
+
+	foreach (lc, pull->objects)
+	{
+		PgosPullObject *object = lfirst(lc);
+
+		if (object->download != NULL)
+			pgos_download_source_close(object->download);
+		object->download = NULL;
+	}
+	pull->objects = pull->created = pull->created_relids = NIL;
+	pull->rows = pull->raw_bytes = pull->stored_bytes = 0;
+}
+
 static void
 pgos_pull_tables_foreign_keys(PgosPullTables *pull)
 {
@@ -334,7 +373,7 @@ pgos_pull_tables_foreign_keys(PgosPullTables *pull)
 	ListCell *lc;
 	ListCell *lc2;
 
-	forboth(lc, pull->loaded, lc2, pull->loaded_relids)
+	forboth(lc, pull->created, lc2, pull->created_relids)
 	{
 		PgosManifestTable *table = lfirst(lc);
 
@@ -346,6 +385,8 @@ pgos_pull_tables_foreign_keys(PgosPullTables *pull)
 		StringInfoData note;
 
 		initStringInfo(&note);
+		if (pull->run->result.note != NULL)
+			appendStringInfo(&note, "%s; ", pull->run->result.note);
 		appendStringInfo(&note, "%d foreign keys left out, their other table does not exist:",
 						 list_length(left_out));
 		foreach (lc, left_out)
@@ -409,11 +450,10 @@ pgos_pull_tables_resolve(PgosPullTables *pull)
 							   pgos_store_url(store, pull->folder))));
 }
 
-void
-pgos_pull_tables_run(PgosRun *run)
+PgosPullTables *
+pgos_pull_tables_begin(PgosRun *run)
 {
 	PgosPullTables *pull = palloc0(sizeof(PgosPullTables));
-	MemoryContext	scratch;
 
 	pull->run = run;
 	pull->job = run->job;
@@ -423,32 +463,37 @@ pgos_pull_tables_run(PgosRun *run)
 	pull->copy_options =
 		pgos_copy_options_build(true, pull->manifest->format, pull->manifest->copy_options);
 	pgos_pull_tables_group(pull);
+	return pull;
+}
+
+void
+pgos_pull_tables_run(PgosRun *run)
+{
+	PgosPullTables *pull = pgos_pull_tables_begin(run);
+	List		   *staged = pgos_pull_tables_parallel(pull);
+	ListCell	   *lc;
 
 	StartTransactionCommand();
-	scratch = AllocSetContextCreate(run->context, "pgobjstore table", ALLOCSET_DEFAULT_SIZES);
-	for (int i = 0; i < list_length(pull->objects); i++)
-	{
-		MemoryContextSwitchTo(run->context);
-		pgos_pull_tables_prefetch(pull, i);
-		pgos_pull_one_object(pull, list_nth(pull->objects, i), scratch);
-	}
-	MemoryContextSwitchTo(scratch);
+	if (staged != NIL)
+		pgos_pull_tables_publish(pull, staged);
+	pgos_pull_tables_load(pull, list_difference_ptr(pull->tables, staged));
 	PushActiveSnapshot(GetTransactionSnapshot());
 	pgos_pull_tables_foreign_keys(pull);
 	PopActiveSnapshot();
 	MemoryContextSwitchTo(run->context);
 	run->result.path = pgos_text_from_utf8(pull->folder, strlen(pull->folder));
 	run->result.rows = pull->rows;
-	run->result.raw_bytes = pull->raw_bytes;
-	run->result.stored_bytes = pull->stored_bytes;
-	for (int i = 0; i < list_length(pull->objects); i++)
+	run->result.stored_bytes = pull->total_bytes;
+	run->result.objects = pull->job_objects;
+	foreach (lc, pull->job_objects)
 	{
-		PgosJobObject *object = ((PgosPullObject *) list_nth(pull->objects, i))->object;
+		PgosJobObject *object = lfirst(lc);
 
 		object->rows = -1;
-		run->result.objects = lappend(run->result.objects, object);
+		run->result.raw_bytes += object->raw_bytes;
 	}
 	pgos_job_finish(run->job, &run->result);
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(run->context);
+	run->staging = false;
 }

@@ -117,6 +117,28 @@ pgos_run_open_store(PgosRun *run)
 	MemoryContextSwitchTo(run->context);
 }
 
+void
+pgos_run_note_engine(PgosRun *run, const char *copy_reason)
+{
+	PgosJobResult *result = &run->result;
+	MemoryContext  old;
+
+	if (copy_reason == NULL)
+	{
+		if (result->engine == NULL)
+			result->engine = "direct";
+		return;
+	}
+	if (result->engine != NULL && strcmp(result->engine, "copy") == 0)
+		return;
+	result->engine = "copy";
+	old = MemoryContextSwitchTo(run->context);
+	result->note = result->note == NULL
+					   ? psprintf("engine copy: %s", copy_reason)
+					   : psprintf("%s; engine copy: %s", result->note, copy_reason);
+	MemoryContextSwitchTo(old);
+}
+
 /* DELETE and not TRUNCATE: that would lock out readers, and show an empty table to older snapshots. */
 void
 pgos_run_delete_rows(Relation rel)
@@ -128,6 +150,16 @@ pgos_run_delete_rows(Relation rel)
 	SPI_connect();
 	if (SPI_execute(sql, false, 0) != SPI_OK_DELETE)
 		elog(ERROR, "could not empty the table");
+	SPI_finish();
+	CommandCounterIncrement();
+}
+
+void
+pgos_run_utility(const char *sql)
+{
+	SPI_connect();
+	if (SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "not a utility command: %s", sql);
 	SPI_finish();
 	CommandCounterIncrement();
 }

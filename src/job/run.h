@@ -21,7 +21,7 @@ typedef struct PgosRun
 	List			 *sinks;	 /* upload sinks that may be unfinished */
 	List			 *written;	 /* of PgosJobObject: complete, but of no use without a manifest */
 	struct PgosTeam	 *team;		 /* that leader or helper belongs to, or NULL */
-	bool			  staging;	 /* a pull has made a table that has not got its name yet */
+	bool			  staging;	 /* a pull has made tables that have not got their place yet */
 	bool			  published; /* the dataset is visible: nothing may be taken away any more */
 	PgosJobResult	  result;
 } PgosRun;
@@ -47,6 +47,9 @@ extern void pgos_push_cleanup(PgosRun *run);
 extern void pgos_pull_help(PgosRun *run);
 extern void pgos_pull_cleanup(PgosRun *run);
 extern void pgos_pull_give_up(PgosRun *run);
+extern void pgos_pull_tables_help(PgosRun *run);
+extern void pgos_pull_tables_cleanup(PgosRun *run);
+extern void pgos_pull_tables_give_up(PgosRun *run);
 
 /* For a push that was begun more often than allowed: takes back what the attempts before have left. */
 extern void pgos_push_give_up(PgosRun *run);
@@ -63,8 +66,17 @@ extern void pgos_progress_percent(int64 done_units, int64 total_units);
  */
 extern void pgos_run_open_store(PgosRun *run);
 
+/*
+ * How rows of a pull became values, for the job's row: copy_reason NULL: directly; else why by COPY or INSERT.  The
+ * first of the reasons is kept.
+ */
+extern void pgos_run_note_engine(PgosRun *run, const char *copy_reason);
+
 /* Deletes all rows of a table that a pull replaces.  Readers keep them until the commit. */
 extern void pgos_run_delete_rows(Relation rel);
+
+/* Runs a command such as CREATE or DROP.  Needs an active snapshot. */
+extern void pgos_run_utility(const char *sql);
 
 /* Names between the server's encoding and the store's UTF-8. */
 extern char *pgos_text_to_utf8(const char *text);

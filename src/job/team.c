@@ -69,7 +69,7 @@ pgos_team_new(int64 job_id)
 		team->leader_pid = MyProcPid;
 		team->seats = team->joined = team->importing = team->active = 0;
 		team->failed = team->told = false;
-		team->snapshot[0] = team->suffix[0] = '\0';
+		team->snapshot[0] = team->suffix[0] = team->copy_reason[0] = '\0';
 		team->range_count = 0;
 		pg_atomic_write_u32(&team->next_range, 0);
 	}
@@ -111,6 +111,21 @@ pgos_team_close(PgosTeam *team)
 	ConditionVariableCancelSleep();
 }
 
+/* Raises the first failure of the team. */
+static void
+pg_attribute_noreturn() pgos_team_raise(PgosTeam *team)
+{
+	PgosFailure failure = {0};
+
+	failure.sqlstate = team->sqlstate;
+	failure.message = team->message;
+	failure.detail = team->detail[0] != '\0' ? team->detail : NULL;
+	failure.hint = team->hint[0] != '\0' ? team->hint : NULL;
+	failure.request_id = team->request_id[0] != '\0' ? team->request_id : NULL;
+	pgos_failure_raise(&failure);
+	pg_unreachable();
+}
+
 void
 pgos_team_wait(PgosTeam *team)
 {
@@ -133,16 +148,7 @@ pgos_team_wait(PgosTeam *team)
 	}
 	ConditionVariableCancelSleep();
 	if (failed)
-	{
-		PgosFailure failure = {0};
-
-		failure.sqlstate = team->sqlstate;
-		failure.message = team->message;
-		failure.detail = team->detail[0] != '\0' ? team->detail : NULL;
-		failure.hint = team->hint[0] != '\0' ? team->hint : NULL;
-		failure.request_id = team->request_id[0] != '\0' ? team->request_id : NULL;
-		pgos_failure_raise(&failure);
-	}
+		pgos_team_raise(team);
 }
 
 void
@@ -321,9 +327,26 @@ pgos_team_next_range(PgosTeam *team)
 }
 
 void
+pgos_team_note_copy(PgosTeam *team, const char *reason)
+{
+	if (reason == NULL)
+		return;
+	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
+	if (team->copy_reason[0] == '\0')
+		strlcpy(team->copy_reason, reason, sizeof(team->copy_reason));
+	LWLockRelease(pgos_shared->lock);
+}
+
+void
 pgos_team_check(PgosTeam *team)
 {
-	if (*(volatile bool *) &team->failed)
-		ereport(ERROR,
-				(errcode(ERRCODE_QUERY_CANCELED), errmsg("another worker of the job has failed")));
+	if (!*(volatile bool *) &team->failed)
+		return;
+	/* whoever has failed has written down why before it lets go of the lock */
+	LWLockAcquire(pgos_shared->lock, LW_SHARED);
+	LWLockRelease(pgos_shared->lock);
+	if (team->leader_pid == MyProcPid)
+		pgos_team_raise(team);
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED), errmsg("another worker of the job has failed")));
 }

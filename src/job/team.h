@@ -3,8 +3,8 @@
  *		A team: the workers that run one job together.
  *
  * The worker that claimed the job is the leader.  It fills a team in shared memory (for a push ranges of blocks and
- * the exported snapshot, for a pull one range for each object), opens it, and begins to take ranges itself; idle workers of the same database and role
- * join and take others until there are none.  So a team needs no helper to make progress, and one that comes
+ * the exported snapshot, for a pull one range for each object or for some tables), opens it, and begins to take
+ * ranges itself; idle workers of the same database and role join and take others until there are none.  So a team needs no helper to make progress, and one that comes
  * late is no harm.
  *
  *		free --(leader: new)--> filled --(open)--> open --(leader: close, or a failure)--> closed --(last one out)--> free
@@ -13,6 +13,7 @@
  *		everything before open		the leader alone
  *		joined, active, importing	helpers, when they join, have the snapshot, leave
  *		failed and the error		whoever fails first
+ *		copy_reason					whoever is first
  *		next_range					anybody, atomically
  *		a range's result			whoever took the range, read by the leader after all have left
  *
@@ -69,6 +70,8 @@ typedef struct PgosTeam
 	char hint[512];
 	char request_id[128];
 
+	char copy_reason[200]; /* why rows of a pull were not decoded directly, or "" */
+
 	char			  snapshot[64]; /* name of the exported snapshot */
 	char			  folder[1100]; /* of the dataset that is pulled */
 	char			  suffix[64];	/* of the object's names, or "" */
@@ -116,7 +119,9 @@ extern void pgos_team_exit(void);
 
 /* The next range to work on; NULL when there are no more. */
 extern PgosTeamRange *pgos_team_next_range(PgosTeam *team);
-/* Raises ERRCODE_QUERY_CANCELED when somebody of the team has failed. */
+/* A worker of a pull took COPY; reason NULL: it did not. */
+extern void pgos_team_note_copy(PgosTeam *team, const char *reason);
+/* When somebody of the team has failed: raises that error in the leader, ERRCODE_QUERY_CANCELED in a helper. */
 extern void pgos_team_check(PgosTeam *team);
 
 #endif

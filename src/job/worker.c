@@ -215,6 +215,10 @@ pgos_worker_cleanup(PgosRun *run, bool give_up)
 					pgos_pull_cleanup(run);
 				break;
 			case PGOS_JOB_PULL_TABLES:
+				if (give_up)
+					pgos_pull_tables_give_up(run);
+				else
+					pgos_pull_tables_cleanup(run);
 				break;
 		}
 	}
@@ -265,8 +269,10 @@ pgos_worker_try(PgosRun *run)
 			job->spec = pgos_spec_from_json(job->kind, job->spec_json);
 			if (pgos_job_kind_is_push(job->kind))
 				pgos_push_help(run);
-			else
+			else if (job->kind == PGOS_JOB_PULL)
 				pgos_pull_help(run);
+			else
+				pgos_pull_tables_help(run);
 		}
 		else if (job->attempts > pgos_max_attempts)
 			ereport(ERROR,
