@@ -172,12 +172,13 @@ pgos_cancel(int64 job_id)
 	for (;;)
 	{
 		char *state;
+		Oid	  owner = pgos_job_of_caller(job_id, &state);
 
-		(void) pgos_job_of_caller(job_id, &state);
 		if (pgos_state_is_final(state))
 			return false;
 		if (pgos_job_cancel_waiting(job_id))
 		{
+			pgos_enqueue_remember_cancel(job_id, owner);
 			ConditionVariableBroadcast(&pgos_shared->job_ended);
 			return true;
 		}

@@ -408,12 +408,13 @@ pgos_direct_rest(PgosDirect *direct, const PgosPlan *plan, const char *reason, i
 	PgosPlan	  rest_plan = *plan;
 	int64		  rows;
 
-	pgos_direct_note(load,
-					 psprintf("from line " UINT64_FORMAT " on, for %s", direct->line + 1, reason));
 	rest_plan.eol = direct->group_eol;
 	load->rows_before += direct->rows;
 	rows = pgos_copy_rows(load, &rest_plan, &input, read);
 	load->rows_before -= direct->rows;
+	/* if COPY has raised an error there are no rows to speak of */
+	pgos_direct_note(load,
+					 psprintf("from line " UINT64_FORMAT " on, for %s", direct->line + 1, reason));
 	return rows;
 }
 

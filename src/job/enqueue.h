@@ -14,6 +14,12 @@
  */
 extern void pgos_enqueue_remember(int64 job_id, Oid role);
 
+/*
+ * Remembers that it has cancelled a job that was waiting.  Workers pass by a row that is locked; so the lane is told
+ * if it is rolled back.
+ */
+extern void pgos_enqueue_remember_cancel(int64 job_id, Oid role);
+
 /* Whether this transaction has enqueued the job (and so must not wait for it). */
 extern bool pgos_enqueue_is_mine(int64 job_id);
 

@@ -297,13 +297,13 @@ pgos_job_finish(const PgosJob *job, const PgosJobResult *result)
 		"= $9, "
 		"rejects = $10, relid = CASE WHEN $11 = 0 THEN relid ELSE $11 END, "
 		"sqlstate = NULL, message = NULL, detail = NULL, hint = NULL, request_id = NULL "
-		"WHERE job_id = $1",
-		11,
+		"WHERE job_id = $1 AND state = 'running' AND attempts = $12",
+		12,
 		{INT8OID, TEXTOID, INT8OID, INT8OID, INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, INT8OID,
-		 OIDOID}};
+		 OIDOID, INT4OID}};
 	PgosTableState state;
-	Datum		   values[11];
-	char		   nulls[11];
+	Datum		   values[12];
+	char		   nulls[12];
 
 	memset(nulls, ' ', sizeof(nulls));
 	values[0] = Int64GetDatum(job->job_id);
@@ -318,10 +318,14 @@ pgos_job_finish(const PgosJob *job, const PgosJobResult *result)
 	values[9] = Int64GetDatum(result->rejects);
 	nulls[9] = result->rejects < 0 || !OidIsValid(result->relid) ? 'n' : ' ';
 	values[10] = ObjectIdGetDatum(result->relid);
+	values[11] = Int32GetDatum(job->attempts);
 	pgos_table_enter(&state);
+	/* whatever has gone wrong, rows and success are committed by the attempt that has the job */
 	if (pgos_table_execute(&state, &statement, values, nulls, SPI_OK_UPDATE) != 1)
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
-						errmsg("the row of job " INT64_FORMAT " has disappeared", job->job_id)));
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("job " INT64_FORMAT " is not that of this worker any more", job->job_id),
+				 errdetail("Its row was deleted, or put back into the queue.")));
 	pgos_job_insert_objects(&state, job, result->objects);
 	pgos_table_leave(&state);
 }
@@ -331,12 +335,13 @@ pgos_job_fail(const PgosJob *job, bool cancelled, const ErrorData *error, const 
 {
 	static PgosStatement statement = {
 		"UPDATE %s.objstore_job SET state = $2, finished_at = clock_timestamp(), sqlstate = $3, "
-		"message = $4, detail = $5, hint = $6, request_id = $7 WHERE job_id = $1",
-		7,
-		{INT8OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}};
+		"message = $4, detail = $5, hint = $6, request_id = $7 "
+		"WHERE job_id = $1 AND state = 'running' AND attempts = $8",
+		8,
+		{INT8OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID}};
 	PgosTableState state;
-	Datum		   values[7];
-	char		   nulls[7];
+	Datum		   values[8];
+	char		   nulls[8];
 	char		  *detail = error->detail;
 
 	/* where in the data it happened is in COPY's context line */
@@ -350,6 +355,7 @@ pgos_job_fail(const PgosJob *job, bool cancelled, const ErrorData *error, const 
 	values[4] = pgos_text_or_null(detail, &nulls[4]);
 	values[5] = pgos_text_or_null(error->hint, &nulls[5]);
 	values[6] = pgos_text_or_null(request_id, &nulls[6]);
+	values[7] = Int32GetDatum(job->attempts);
 	pgos_table_enter(&state);
 	(void) pgos_table_execute(&state, &statement, values, nulls, SPI_OK_UPDATE);
 	pgos_table_leave(&state);
@@ -415,7 +421,9 @@ pgos_job_requeue_orphans(bool (*is_running)(int64 job_id))
 		0,
 		{0}};
 	static PgosStatement list = {
-		"SELECT job_id FROM %s.objstore_job WHERE state = 'running' FOR UPDATE", 0, {0}};
+		"SELECT job_id FROM %s.objstore_job WHERE state = 'running' FOR UPDATE SKIP LOCKED",
+		0,
+		{0}};
 	static PgosStatement requeue = {
 		"UPDATE %s.objstore_job SET state = 'queued' WHERE job_id = $1 AND state = 'running'",
 		1,

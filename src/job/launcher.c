@@ -38,6 +38,9 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+/* How long the launcher waits for the end of a scan before it goes on with its other work. */
+#define PGOS_SCAN_MS 10000
+
 /* Handles of the workers that this launcher has registered, by slot. */
 static BackgroundWorkerHandle **pgos_handles = NULL;
 static MemoryContext			pgos_launcher_context = NULL;
@@ -208,21 +211,28 @@ pgos_launcher_scan(List *databases)
 
 	foreach (lc, databases)
 	{
-		Oid	 database = lfirst_oid(lc);
-		bool running = true;
+		Oid			database = lfirst_oid(lc);
+		bool		running = true;
+		TimestampTz deadline;
 
 		/* no room for a worker: other lanes may use up what there is, this can wait */
 		while (!pgos_launcher_start(database, InvalidOid))
 		{
 			if (pgos_shared->blocked_db == database)
 			{
+				/* whoever blocks it wakes us at the end */
+				LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
+				pgos_want_scan(database);
+				LWLockRelease(pgos_shared->lock);
 				running = false;
 				break;
 			}
 			pgos_launcher_wait(1000);
 			pgos_launcher_reap();
 		}
-		while (running)
+		/* one that hangs (a lock on the database) must not keep all others waiting */
+		deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PGOS_SCAN_MS);
+		while (running && GetCurrentTimestamp() < deadline)
 		{
 			pgos_launcher_wait(1000);
 			pgos_launcher_reap();
@@ -358,7 +368,7 @@ pgos_launcher_visit_lanes(TimestampTz now, long *again)
 			/* a scan says so in the rows of a role that was dropped; of a database nothing is left */
 			LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 			lane->in_use = false;
-			pgos_shared->scan_database = database;
+			pgos_want_scan(database);
 			*again = 0;
 			LWLockRelease(pgos_shared->lock);
 			continue;
@@ -436,11 +446,16 @@ pgos_launcher_main(Datum arg)
 	before_shmem_exit(pgos_launcher_exit, (Datum) 0);
 	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 	pgos_shared->launcher = MyLatch;
-	/* a launcher that was restarted knows no handles: slots that never came up are lost with its forerunner */
+	/*
+	 * A launcher that was restarted knows no handles: slots that never came up are lost with its forerunner.  A
+	 * worker that has its slot already gives it back itself.
+	 */
 	for (int i = 0; i < pgos_shared->slot_count; i++)
 	{
-		if (pgos_shared->slots[i].state == PGOS_SLOT_STARTING)
-			pgos_shared->slots[i].state = PGOS_SLOT_FREE;
+		PgosSlot *slot = &pgos_shared->slots[i];
+
+		if (slot->state == PGOS_SLOT_STARTING)
+			slot->state = slot->latch != NULL ? PGOS_SLOT_IDLE : PGOS_SLOT_FREE;
 	}
 	LWLockRelease(pgos_shared->lock);
 	pgstat_report_appname("pgobjstore");

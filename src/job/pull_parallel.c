@@ -215,14 +215,20 @@ pgos_pull_parallel(PgosPull *pull, int workers)
 	if (team == NULL)
 		return false;
 	run->team = team;
-	run->staging = true;
 	relid = pgos_staging_create(pull);
+	/* not before: a table of that name that is somebody's own is not ours to drop */
+	run->staging = true;
 	strlcpy(team->folder, pull->folder, sizeof(team->folder));
 	team->range_count = list_length(pull->objects);
 	for (int i = 0; i < team->range_count; i++)
 	{
+		PgosJobObject *object = list_nth(pull->objects, i);
+
 		memset(&team->ranges[i], 0, sizeof(PgosTeamRange));
 		team->ranges[i].relid = relid;
+		/* by which helpers know that they see the same dataset */
+		team->ranges[i].bytes = object->bytes;
+		team->ranges[i].crc = object->crc;
 	}
 	pgos_team_open(team, workers - 1);
 	pgos_pull_team_load(pull, team);
@@ -250,6 +256,22 @@ pgos_pull_parallel(PgosPull *pull, int workers)
 	return true;
 }
 
+/* Whether these are the objects that the leader has: the dataset may have been replaced in between. */
+static bool
+pgos_team_is_of(const PgosTeam *team, List *objects)
+{
+	if (list_length(objects) != team->range_count)
+		return false;
+	for (int i = 0; i < team->range_count; i++)
+	{
+		PgosJobObject *object = list_nth(objects, i);
+
+		if (object->bytes != team->ranges[i].bytes || object->crc != team->ranges[i].crc)
+			return false;
+	}
+	return true;
+}
+
 void
 pgos_pull_help(PgosRun *run)
 {
@@ -265,10 +287,11 @@ pgos_pull_help(PgosRun *run)
 	run->job->path = pgos_text_from_utf8(team->folder, strlen(team->folder));
 	pgos_run_open_store(run);
 	pgos_pull_resolve(pull);
-	if (list_length(pull->objects) != team->range_count)
+	if (!pgos_team_is_of(team, pull->objects))
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("dataset \"%s\" has changed during the pull",
-							   pgos_store_url(run->store, team->folder))));
+							   pgos_store_url(run->store, team->folder)),
+						errhint("It was replaced by another push. Pull again.")));
 	pgos_pull_team_load(pull, team);
 }
 

@@ -256,10 +256,30 @@ pgos_staging_make_schemas(PgosPullTables *pull)
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	foreach (lc, pull->schemas)
-		(void) pgos_pull_tables_schema(pgos_pull_tables_staging(pull, lfirst(lc)));
+		pgos_run_utility(psprintf("CREATE SCHEMA %s",
+								  quote_identifier(pgos_pull_tables_staging(pull, lfirst(lc)))));
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(pull->run->context);
+	/* not before: a schema of that name that is somebody's own is not ours to drop */
+	pull->run->staging = true;
+}
+
+/* Writes down what tells a unit from that of another dataset. */
+static void
+pgos_describe_unit(List *tables, int first, int end, PgosTeamRange *range)
+{
+	memset(range, 0, sizeof(PgosTeamRange));
+	range->first = first;
+	range->end = end;
+	INIT_CRC32C(range->crc);
+	for (int i = first; i < end; i++)
+	{
+		PgosManifestTable *table = list_nth(tables, i);
+
+		range->bytes += table->bytes;
+		COMP_CRC32C(range->crc, &table->object->crc, sizeof(table->object->crc));
+	}
 }
 
 static void
@@ -270,13 +290,8 @@ pgos_stage_tables(PgosPullTables *pull, List *tables, PgosTeam *team, int worker
 
 	team->range_count = pgos_make_units(tables, ends);
 	for (int i = 0; i < team->range_count; i++)
-	{
-		memset(&team->ranges[i], 0, sizeof(PgosTeamRange));
-		team->ranges[i].first = i > 0 ? ends[i - 1] : 0;
-		team->ranges[i].end = ends[i];
-	}
+		pgos_describe_unit(tables, i > 0 ? ends[i - 1] : 0, ends[i], &team->ranges[i]);
 	strlcpy(team->folder, pull->folder, sizeof(team->folder));
-	pull->run->staging = true;
 	pgos_staging_make_schemas(pull);
 	pgos_team_open(team, Min(workers, team->range_count) - 1);
 	pgos_load_units(pull, tables, team);
@@ -403,6 +418,7 @@ pgos_pull_tables_help(PgosRun *run)
 	PgosPullTables *pull;
 	List		   *tables;
 	int				ends[PGOS_TEAM_RANGES];
+	bool			same;
 
 	/* there is no snapshot to share: the leader need not wait for us */
 	pgos_team_imported(team);
@@ -410,10 +426,19 @@ pgos_pull_tables_help(PgosRun *run)
 	run->job->path = pgos_text_from_utf8(team->folder, strlen(team->folder));
 	pull = pgos_pull_tables_begin(run);
 	tables = pgos_plain_tables(pull);
-	if (pgos_make_units(tables, ends) != team->range_count)
+	same = pgos_make_units(tables, ends) == team->range_count;
+	for (int i = 0; same && i < team->range_count; i++)
+	{
+		PgosTeamRange unit;
+
+		pgos_describe_unit(tables, i > 0 ? ends[i - 1] : 0, ends[i], &unit);
+		same = unit.bytes == team->ranges[i].bytes && unit.crc == team->ranges[i].crc;
+	}
+	if (!same)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("dataset \"%s\" has changed during the pull",
-							   pgos_store_url(run->store, team->folder))));
+							   pgos_store_url(run->store, team->folder)),
+						errhint("It was replaced by another push. Pull again.")));
 	pgos_load_units(pull, tables, team);
 }
 

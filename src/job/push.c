@@ -279,11 +279,58 @@ pgos_push_make_team(PgosPush *push, Relation rel)
 }
 
 /*
+ * Locks what will be read, before there is a snapshot.  A lock may be waited for, and whoever had it may have put
+ * other rows into the relation in a new file (TRUNCATE and INSERT, ALTER TABLE): an older snapshot would see none
+ * of them.
+ */
+static void
+pgos_push_lock_relation(Oid relid)
+{
+	LockRelationOid(relid, AccessShareLock);
+	if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
+		list_free(find_all_inheritors(relid, AccessShareLock, NULL));
+}
+
+static void
+pgos_push_lock_relations(PgosPush *push)
+{
+	ListCell *lc;
+
+	if (push->job->kind == PGOS_JOB_PUSH)
+		pgos_push_lock_relation(push->job->relid);
+	foreach (lc, push->spec->relids)
+		pgos_push_lock_relation(lfirst_oid(lc));
+}
+
+/*
+ * A helper's locks on all that the team reads, without waiting: the leader has them until we say that we have the
+ * snapshot, and would wait for us.  False: somebody waits to change a relation.  Later would be too late, as that
+ * would be done between the leader's end and our reading.
+ */
+static bool
+pgos_push_try_lock(PgosPush *push)
+{
+	PgosTeam *team = push->team;
+
+	if (!ConditionalLockRelationOid(push->job->relid, AccessShareLock))
+		return false;
+	for (int i = 0; i < team->range_count; i++)
+	{
+		Oid relid = team->ranges[i].relid;
+
+		if (relid != push->job->relid && (i == 0 || relid != team->ranges[i - 1].relid) &&
+			!ConditionalLockRelationOid(relid, AccessShareLock))
+			return false;
+	}
+	return true;
+}
+
+/*
  * Begins the transaction of COPY: one snapshot for all of it, whatever the role's default is, so that several
  * COPYs and several workers see the same rows.
  */
 static void
-pgos_push_begin_snapshot(const char *import)
+pgos_push_begin_snapshot(PgosPush *push, const char *import)
 {
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
@@ -291,6 +338,8 @@ pgos_push_begin_snapshot(const char *import)
 	XactDeferrable = false;
 	if (import != NULL)
 		ImportSnapshot(import);
+	else
+		pgos_push_lock_relations(push);
 	PushActiveSnapshot(GetTransactionSnapshot());
 }
 
@@ -334,7 +383,7 @@ pgos_push_copy(PgosPush *push, PgosManifestInput *input)
 {
 	PgosRun *run = push->run;
 
-	pgos_push_begin_snapshot(NULL);
+	pgos_push_begin_snapshot(push, NULL);
 	input->lsn = GetXLogInsertRecPtr();
 	input->started_at = GetCurrentTimestamp();
 	MemoryContextSwitchTo(run->context);
@@ -549,7 +598,15 @@ pgos_push_help(PgosRun *run)
 	push->suffix = team->suffix[0] != '\0' ? pstrdup(team->suffix) : NULL;
 	push->condition = (PgosPutCondition) team->condition;
 	pgos_run_open_store(run);
-	pgos_push_begin_snapshot(team->snapshot);
+	pgos_push_begin_snapshot(push, team->snapshot);
+	if (!pgos_push_try_lock(push))
+	{
+		/* the others do it without us */
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+		MemoryContextSwitchTo(run->context);
+		return;
+	}
 	pgos_team_imported(team);
 	MemoryContextSwitchTo(run->context);
 	push->copy_options = pgos_copy_options_build(false, push->spec->format, push->spec->options);
@@ -579,39 +636,31 @@ pgos_push_remove_written(PgosRun *run, const char *key, const char *etag)
 void
 pgos_push_cleanup(PgosRun *run)
 {
+	List	 *written = run->written;
 	ListCell *lc;
 
-	/* of a session-level lock the abort of a transaction does not let go */
-	LockReleaseAll(USER_LOCKMETHOD, true);
-	if (run->published)
-		return;
-	if (run->store != NULL)
-	{
-		foreach (lc, run->sinks)
-			pgos_upload_sink_abort(lfirst(lc));
-		foreach (lc, run->written)
-		{
-			PgosJobObject *object = lfirst(lc);
-
-			pgos_push_remove_written(run, object->key, object->etag);
-		}
-	}
+	/* first, as the store may fail us: helpers take back what they are at; what they had finished is left to us */
 	if (run->team != NULL && run->team->leader_pid == MyProcPid)
 	{
 		PgosTeam *team = run->team;
 		PgosPush *push = pgos_push_begin(run);
 
-		/* helpers take back what they are at; what they had finished is left to us */
 		pgos_team_stop(team);
-		push->suffix = team->suffix[0] != '\0' ? team->suffix : NULL;
-		foreach (lc, pgos_push_team_objects(push, team))
-		{
-			PgosJobObject *object = lfirst(lc);
-
-			pgos_push_remove_written(run, object->key, object->etag);
-		}
+		push->suffix = team->suffix[0] != '\0' ? pstrdup(team->suffix) : NULL;
+		written = list_concat(pgos_push_team_objects(push, team), written);
 		run->team = NULL;
 		pgos_team_release(team);
+	}
+	/* the lock on the place is kept meanwhile: who comes next must not have its objects taken for ours */
+	if (run->published || run->store == NULL)
+		return;
+	foreach (lc, run->sinks)
+		pgos_upload_sink_abort(lfirst(lc));
+	foreach (lc, written)
+	{
+		PgosJobObject *object = lfirst(lc);
+
+		pgos_push_remove_written(run, object->key, object->etag);
 	}
 }
 

@@ -140,12 +140,21 @@ pgos_lane_failed(Oid database, Oid role)
 }
 
 void
-pgos_lane_add(Oid database, Oid role, uint32 jobs)
+pgos_want_scan(Oid database)
+{
+	if (OidIsValid(pgos_shared->scan_database) && pgos_shared->scan_database != database)
+		pgos_shared->scan_all = true;
+	else
+		pgos_shared->scan_database = database;
+}
+
+static void
+pgos_lane_grow(Oid database, Oid role, uint32 jobs, uint32 seats)
 {
 	PgosShared *shared = pgos_shared;
 	PgosLane   *lane = NULL;
 	PgosLane   *free_lane = NULL;
-	uint32		wanted = jobs;
+	uint32		wanted = jobs + seats;
 	Latch	   *launcher;
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
@@ -169,7 +178,9 @@ pgos_lane_add(Oid database, Oid role, uint32 jobs)
 	{
 		if (lane->pending == 0)
 			lane->since = GetCurrentTimestamp();
-		lane->pending += jobs;
+		lane->pending += jobs + seats;
+		lane->seats += seats;
+		lane->added_at = ++shared->additions;
 		/* a worker that idles in this lane begins at once; the launcher sees to the rest */
 		for (int i = 0; i < shared->slot_count && wanted > 0; i++)
 		{
@@ -187,4 +198,16 @@ pgos_lane_add(Oid database, Oid role, uint32 jobs)
 	if (launcher != NULL)
 		SetLatch(launcher);
 	LWLockRelease(shared->lock);
+}
+
+void
+pgos_lane_add(Oid database, Oid role, uint32 jobs)
+{
+	pgos_lane_grow(database, role, jobs, 0);
+}
+
+void
+pgos_lane_add_seats(Oid database, Oid role, uint32 seats)
+{
+	pgos_lane_grow(database, role, 0, seats);
 }

@@ -36,7 +36,9 @@ typedef struct PgosLane
 	bool		in_use;
 	Oid			database;
 	Oid			role;
-	uint32		pending;  /* jobs that may wait; 0: nothing to do */
+	uint32		pending;  /* jobs that may wait, and seats; 0: nothing to do */
+	uint32		seats;	  /* of pending: places in teams that wait for a helper */
+	uint64		added_at; /* value of shared->additions after the last addition */
 	TimestampTz since;	  /* when pending became > 0: the order of service */
 	int			failures; /* workers in a row that ended without having taken a job */
 	TimestampTz retry_at; /* no worker is started before */
@@ -77,6 +79,7 @@ typedef struct PgosShared
 	Latch			 *launcher;	 /* NULL while there is none */
 	ConditionVariable job_ended; /* broadcast after the commit that ended a job */
 	TimestampTz started_at;		 /* when this memory was laid out: at the start, or after a crash */
+	uint64		additions;		 /* to lanes, so far */
 	bool		scan_all; /* lanes were full, or the server has started: look into every database */
 	Oid			scan_database; /* a worker died in the middle of a job of this one */
 	Oid			blocked_db;	   /* no worker may be started here, by blocked_by */
@@ -102,6 +105,12 @@ extern void pgos_shmem_require(void);
  * launcher is told to look into the tables.
  */
 extern void pgos_lane_add(Oid database, Oid role, uint32 jobs);
+
+/* The same for places in a team. */
+extern void pgos_lane_add_seats(Oid database, Oid role, uint32 seats);
+
+/* Asks the launcher for a scan of the database.  The caller holds the lock exclusively, and wakes the launcher. */
+extern void pgos_want_scan(Oid database);
 
 /* The lane, or NULL.  The caller holds the lock. */
 extern PgosLane *pgos_lane_find(Oid database, Oid role);

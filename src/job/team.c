@@ -84,7 +84,7 @@ pgos_team_open(PgosTeam *team, int seats)
 	team->seats = Min(seats, (int) lengthof(team->helpers));
 	team->open = true;
 	LWLockRelease(pgos_shared->lock);
-	pgos_lane_add(team->database, team->role, (uint32) team->seats);
+	pgos_lane_add_seats(team->database, team->role, (uint32) team->seats);
 }
 
 void
@@ -265,8 +265,12 @@ pgos_team_join(void)
 			team->helpers[team->joined++] = MyProcPid;
 			team->importing++;
 			team->active++;
-			if (lane != NULL && lane->pending > 0)
+			/* seats that nobody wanted are gone already: what is left are jobs */
+			if (lane != NULL && lane->seats > 0)
+			{
+				lane->seats--;
 				lane->pending--;
+			}
 			pgos_my_slot->state = PGOS_SLOT_BUSY;
 			pgos_my_slot->helping = team->job_id;
 			break;

@@ -19,6 +19,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/namespace.h"
+#include "commands/prepare.h"
+#include "commands/sequence.h"
 #include "compat.h"
 #include "errors.h"
 #include "guc.h"
@@ -33,10 +36,13 @@
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
+#include "storage/lock.h"
 #include "storage/proc.h"
 #include "store/store.h"
 #include "tcop/tcopprot.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
+#include "utils/portal.h"
 #include "utils/snapmgr.h"
 
 static void
@@ -47,17 +53,15 @@ pgos_worker_exit(int code, Datum arg)
 
 	if (slot == NULL)
 		return;
+	/* what it was about to claim may be locked by it still, so that another has taken the lane for empty */
+	if (code != 0 && slot->state == PGOS_SLOT_BUSY)
+		pgos_lane_add(slot->database, slot->role, 1);
 	pgos_team_exit();
 	pgos_my_slot = NULL;
 	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
 	/* died in the middle of a job: somebody must put its row back */
 	if (slot->job_id != 0)
-	{
-		if (OidIsValid(pgos_shared->scan_database) && pgos_shared->scan_database != slot->database)
-			pgos_shared->scan_all = true;
-		else
-			pgos_shared->scan_database = slot->database;
-	}
+		pgos_want_scan(slot->database);
 	if (code != 0 && slot->state != PGOS_SLOT_STARTING)
 		pgos_lane_failed(slot->database, slot->role);
 	/* one that never got as far as idle is left to the launcher, which delays the next try */
@@ -132,14 +136,13 @@ pgos_worker_claim(MemoryContext context, PgosJob *job)
 	for (;;)
 	{
 		PgosLane *lane;
-		uint32	  pending;
+		uint64	  additions;
 		bool	  found;
 		bool	  empty;
 		bool	  outdated;
 
 		LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
-		lane = pgos_lane_find(MyDatabaseId, pgos_my_slot->role);
-		pending = lane != NULL ? lane->pending : 0;
+		additions = pgos_shared->additions;
 		pgos_my_slot->state = PGOS_SLOT_BUSY;
 		LWLockRelease(pgos_shared->lock);
 
@@ -147,6 +150,14 @@ pgos_worker_claim(MemoryContext context, PgosJob *job)
 		outdated = pgos_role_settings_changed(pgos_my_slot->role);
 		found = !outdated && pgos_job_tables_exist() &&
 				pgos_job_claim(pgos_my_slot->role, context, job);
+		if (found)
+		{
+			/* before it can be seen as running: a scan would think that nobody runs it */
+			LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
+			pgos_my_slot->job_id = job->job_id;
+			pgos_my_slot->cancel = false;
+			LWLockRelease(pgos_shared->lock);
+		}
 		CommitTransactionCommand();
 
 		LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
@@ -166,19 +177,17 @@ pgos_worker_claim(MemoryContext context, PgosJob *job)
 			 * looks as if it had never been begun.
 			 */
 			job->again = job->attempts > 1 || job->enqueued_at <= pgos_shared->started_at;
-			if (lane != NULL && lane->pending > 0)
+			if (lane != NULL && lane->pending > lane->seats)
 				lane->pending--;
-			pgos_my_slot->job_id = job->job_id;
-			pgos_my_slot->cancel = false;
 			LWLockRelease(pgos_shared->lock);
 			return true;
 		}
 		/* whoever has added a job meanwhile saw us busy */
-		empty = lane == NULL || lane->pending <= pending;
+		empty = lane == NULL || lane->added_at <= additions;
 		if (empty)
 		{
 			if (lane != NULL)
-				lane->pending = 0;
+				lane->pending = lane->seats = 0;
 			pgos_my_slot->state = PGOS_SLOT_IDLE;
 			/* others may be waiting for the room that this worker takes up */
 			if (pgos_shared->launcher != NULL && (pgos_shared->scan_all || pgos_others_wait(lane)))
@@ -194,7 +203,13 @@ pgos_worker_claim(MemoryContext context, PgosJob *job)
 static void
 pgos_worker_cleanup(PgosRun *run, bool give_up)
 {
-	/* the job stays "running" meanwhile */
+	/*
+	 * The job stays "running" meanwhile.  A second cancel, or the one that a leader sends to helpers that clean up
+	 * already, must not leave open uploads behind; the haste of the store is what bounds it.
+	 */
+	if (pgos_job_kind_is_push(run->job->kind))
+		pqsignal(SIGINT, SIG_IGN);
+	QueryCancelPending = false;
 	if (run->store != NULL)
 		pgos_store_hurry(run->store);
 	PG_TRY();
@@ -236,6 +251,28 @@ pgos_worker_cleanup(PgosRun *run, bool give_up)
 						  error->detail ? errdetail("%s", error->detail) : 0));
 	}
 	PG_END_TRY();
+	pqsignal(SIGINT, StatementCancelHandler);
+	QueryCancelPending = false;
+}
+
+/*
+ * The session as it was at its begin, as by DISCARD ALL: what triggers and functions of one job have set, locked or
+ * left open is none of the next one's business.  (LISTEN is refused in a worker.)  Lets go of a push's lock on its
+ * place, too.
+ */
+static void
+pgos_worker_reset_session(void)
+{
+	StartTransactionCommand();
+	PortalHashTableDeleteAll();
+	SetPGVariable("session_authorization", NIL, false);
+	SetPGVariable("role", NIL, false);
+	ResetAllOptions();
+	DropAllPreparedStatements();
+	LockReleaseAll(USER_LOCKMETHOD, true);
+	ResetTempTableNamespace();
+	ResetSequenceCaches();
+	CommitTransactionCommand();
 }
 
 /* What pg_stat_activity shows. */
@@ -348,6 +385,7 @@ pgos_worker_run(PgosJob *job, MemoryContext context)
 		pgos_job_finish(job, &run.result);
 		CommitTransactionCommand();
 	}
+	pgos_worker_reset_session();
 	MemoryContextSwitchTo(TopMemoryContext);
 	pgos_slot_set(PGOS_SLOT_BUSY, 0);
 	ConditionVariableBroadcast(&pgos_shared->job_ended);
@@ -380,6 +418,7 @@ pgos_worker_help(PgosTeam *team, MemoryContext context)
 	}
 	pgos_team_leave(team, error, pgos_failure_request_id());
 	QueryCancelPending = false;
+	pgos_worker_reset_session();
 	MemoryContextSwitchTo(TopMemoryContext);
 	pgstat_report_stat(true);
 	pgstat_report_activity(STATE_IDLE, "");

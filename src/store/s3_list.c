@@ -218,6 +218,7 @@ pgos_s3_upload_abort_all(PgosStore *store, const char *key_prefix)
 	PgosS3 *s3 = store->state;
 	char   *prefix = psprintf("%s%s", s3->key_prefix, key_prefix);
 	size_t	skip = strlen(s3->key_prefix);
+	bool	one_key = key_prefix[0] != '\0' && key_prefix[strlen(key_prefix) - 1] != '/';
 	char   *key_marker = pstrdup("");
 	char   *id_marker = pstrdup("");
 	bool	more = true;
@@ -254,7 +255,8 @@ pgos_s3_upload_abort_all(PgosStore *store, const char *key_prefix)
 				continue;
 			key = decode(page.xml, pgos_xml_text(child, "Key"));
 			/* A server that does not filter must not make us remove what is not ours. */
-			if (strncmp(key, prefix, strlen(prefix)) == 0 && key[skip] != '\0')
+			if (strncmp(key, prefix, strlen(prefix)) == 0 && key[skip] != '\0' &&
+				!(one_key && key[strlen(prefix)] != '\0'))
 			{
 				if (pgos_s3_abort(store, key + skip, pgos_xml_text(child, "UploadId")))
 					aborted++;

@@ -104,8 +104,8 @@ extern void pgos_upload_complete(PgosUpload *upload, int64 total_size, PgosPutCo
 extern void pgos_upload_abort(PgosUpload *upload);
 
 /*
- * Aborts every upload open under keys that begin with key_prefix: what an earlier attempt of a job left
- * behind.  Returns how many.
+ * Aborts every upload open below a folder ("a/b/", "" for all) or of the one key: what an earlier attempt of a job
+ * left behind.  Returns how many.
  */
 extern int pgos_upload_abort_all(PgosStore *store, const char *key_prefix);
 

@@ -253,7 +253,7 @@ sub odd_value
 	my $time = sub { sprintf(pick('%02d:%02d:%02d', '%02d:%02d:%02d', '%02d:%02d:%02d', '%d:%d:%d', '%02d:%02d', '%02d%02d%02d'), pick(0, 23, 24, 25, int rand 24), pick(0, 59, 60, int rand 60), pick(0, 59, 60, 61, int rand 60))
 		. pick('', '', '.' . digits(), '.', '.5', '.999999', '.9999999', '.0000005', ' ', ' PM', ' AM') };
 	my $zone = sub { pick('', '+00', '-08', '+02', '+14', '+15', '+16', '-15:59', '+05:30', '+05:60', '-00:00:01', '+5', '+0530', 'Z', ' UTC', ' Europe/Berlin', '+02 ', '+') };
-	return pick('', ' ', 'NaN', 'nan', 'Infinity', '-Infinity', 'infinity', 'null', 'epoch', 'now()', 'today ', '1', 'x', '-0', '0.0', 't', 'f', 'true', 'TRUE', 'tru', 'on', 'off', 'yes', 'no') if rand() < 0.1;
+	return pick('', ' ', 'NaN', 'nan', 'Infinity', '-Infinity', 'infinity', 'null', 'epoch', 'yesterday', 'today ', '1', 'x', '-0', '0.0', 't', 'f', 'true', 'TRUE', 'tru', 'on', 'off', 'yes', 'no') if rand() < 0.1;
 	return $number->() if $type =~ /^(int.|oid|float.|numeric.*|value_domain)$/;
 	return $date->() if $type eq 'date';
 	return $time->() . (rand() < 0.1 ? $zone->() : '') if $type =~ /^time(\(|$)/;
