@@ -343,8 +343,8 @@ def pull_all(bench):
     bench.sql(JOBS % ("objstore_pull('tiny.tiny' || n, server => 'bench', path => 'fixture/tiny/' || n || '/')", TINY), "clone")
 
 
-def pull_tables(bench, path):
-    return bench.job("objstore_pull_tables(server => 'bench', path => '%s')" % path, "clone").engine
+def pull_tables(bench, path, workers):
+    return bench.job("objstore_pull_tables(server => 'bench', path => '%s', parallel => %d)" % (path, workers), "clone").engine
 
 
 def small_push(name, title, run, **more):
