@@ -23,9 +23,10 @@ sub put
 {
 	my ($key, $bytes) = @_;
 	File::Path::make_path("$dir/$1") if $key =~ m{(.*)/};
-	# a new file, as the etag of a file: store is made of its inode, size and time
-	write_file("$dir/$key.new", $bytes);
-	rename "$dir/$key.new", "$dir/$key" or die;
+	# a new file, as the etag of a file: store is made of its inode, size and time; until it is whole in a place where
+	# no pull finds it under another name
+	write_file("$dir/.new", $bytes);
+	rename "$dir/.new", "$dir/$key" or die;
 }
 
 sub pull
