@@ -39,6 +39,7 @@
 #include "job/spec.h"
 #include "miscadmin.h"
 #include "optimizer/plancat.h"
+#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "store/store.h"
@@ -48,6 +49,10 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+
+/* How often, and after what pauses, a manifest is looked for whose answer was lost. */
+#define PGOS_PUBLISH_LOOKS 4
+#define PGOS_PUBLISH_LOOK_MS 500
 
 /* Advisory lock on a place in a store, of a class that SQL's advisory locks do not use. */
 static void
@@ -504,6 +509,7 @@ pgos_push_publish(PgosPush *push, const PgosManifestInput *input)
 		char	  *key = psprintf("%s%s", push->place, PGOS_MANIFEST_NAME);
 		StringInfo text = pgos_manifest_text(push->job, input, &run->result);
 
+		run->publishing = push->place;
 		pgos_store_write(run->store, key, text->data, text->len,
 						 push->spec->if_exists == PGOS_IF_EXISTS_ERROR ? PGOS_PUT_IF_ABSENT
 																	   : PGOS_PUT_ALWAYS,
@@ -633,6 +639,34 @@ pgos_push_remove_written(PgosRun *run, const char *key, const char *etag)
 		pgos_store_delete(run->store, key);
 }
 
+/*
+ * The answer to the manifest is lost, by an error or a cancel: whether it is there.  A server that has it in hand is
+ * given some time.
+ */
+static bool
+pgos_push_has_published(PgosRun *run)
+{
+	static uint32 wait_event = 0;
+
+	for (int i = 0;; i++)
+	{
+		PgosManifest *manifest = pgos_manifest_read(run->store, run->publishing);
+
+		if (manifest != NULL && pgos_manifest_is_of_job(manifest, run->job))
+			return true;
+		/* that of another, which ours may not replace */
+		if (manifest != NULL && run->job->spec->if_exists == PGOS_IF_EXISTS_ERROR)
+			return false;
+		if (i == PGOS_PUBLISH_LOOKS)
+			return false;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 PGOS_PUBLISH_LOOK_MS,
+						 PGOS_COMPAT_WAIT_EVENT(wait_event, "ObjstorePublish"));
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
 void
 pgos_push_cleanup(PgosRun *run)
 {
@@ -656,6 +690,9 @@ pgos_push_cleanup(PgosRun *run)
 		return;
 	foreach (lc, run->sinks)
 		pgos_upload_sink_abort(lfirst(lc));
+	run->published = run->publishing != NULL && pgos_push_has_published(run);
+	if (run->published)
+		return;
 	foreach (lc, written)
 	{
 		PgosJobObject *object = lfirst(lc);

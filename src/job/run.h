@@ -23,7 +23,8 @@ typedef struct PgosRun
 	struct PgosTeam	 *team;		 /* that leader or helper belongs to, or NULL */
 	bool			  staging;	 /* a pull has made tables that have not got their place yet */
 	bool			  published; /* the dataset is visible: nothing may be taken away any more */
-	PgosJobResult	  result;
+	char *publishing; /* folder whose manifest was sent, whether it has arrived or not; or NULL */
+	PgosJobResult result;
 } PgosRun;
 
 /*

@@ -364,6 +364,7 @@ pgos_worker_run(PgosJob *job, MemoryContext context)
 	if (error != NULL)
 	{
 		bool  cancelled = error->sqlerrcode == ERRCODE_QUERY_CANCELED;
+		bool  published = run.published;
 		char *request_id = pgos_failure_request_id() ? pstrdup(pgos_failure_request_id()) : NULL;
 
 		/* a second cancel must not keep us from cleaning up */
@@ -376,7 +377,16 @@ pgos_worker_run(PgosJob *job, MemoryContext context)
 					  error->detail ? errdetail("%s", error->detail) : 0,
 					  error->hint ? errhint("%s", error->hint) : 0));
 		pgos_job_begin_bookkeeping();
-		pgos_job_fail(job, cancelled, error, request_id);
+		/* the manifest had arrived: who pulls finds a dataset, and the row must not say otherwise */
+		if (run.published && (!published || cancelled))
+		{
+			run.result.note =
+				psprintf("the dataset was complete when the job %s: %s",
+						 cancelled ? "was cancelled" : "met an error", error->message);
+			pgos_job_finish(job, &run.result);
+		}
+		else
+			pgos_job_fail(job, cancelled, error, request_id);
 		CommitTransactionCommand();
 	}
 	else if (pgos_job_kind_is_push(job->kind))

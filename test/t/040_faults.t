@@ -458,6 +458,23 @@ for my $case ([ 'an upload whose server stalls', { method => 'PUT', match => 'pa
 	is(sql('SELECT count(*), min(b) FROM back'), '1|old', "[6] $name: the table is as it was");
 }
 
+# The server has taken the manifest, and does not say so: what is there is a dataset, and the job says that.
+{
+	$proxy->rules([ { method => 'PUT', match => 'manifest', action => 'stall', where => 'answer', times => -1 } ]);
+	my $id = sql(push_sql('t', 'toolate/'));
+	my $end = time + 20;
+	sleep 0.05 until $proxy->counters->[0]{seen} || time > $end;
+	sleep 0.5;
+	is(sql("SELECT objstore_cancel($id)"), 't', '[6] cancel of a push whose manifest is there');
+	my $job = $node->wait_job($id);
+	is($job->{state}, 'done', '[6] is too late');
+	like($job->{note}, qr/complete when the job was cancelled/, '[6] and the row says so');
+	$proxy->rules([]);
+	sql('TRUNCATE back');
+	done(run_job(pull_sql('back', 'toolate/')), '[6] it can be pulled');
+	is(sql('SELECT count(*) FROM back'), sql('SELECT count(*) FROM t'), '[6] and is whole');
+}
+
 # The server does not even take the abort: the job ends all the same.
 {
 	$proxy->rules([ { method => 'PUT|DELETE|GET', match => 'uploadId=|partNumber', action => 'stall', where => 'request', times => -1 } ]);
