@@ -298,14 +298,7 @@ pgos_pull_help(PgosRun *run)
 void
 pgos_pull_cleanup(PgosRun *run)
 {
-	PgosTeam *team = run->team;
-
-	if (team != NULL && team->leader_pid == MyProcPid)
-	{
-		pgos_team_stop(team);
-		run->team = NULL;
-		pgos_team_release(team);
-	}
+	pgos_run_stop_team(run);
 	if (run->staging)
 		pgos_staging_drop(run);
 }

@@ -329,6 +329,31 @@ pgos_error_is_of_tables(const ErrorData *error)
 	}
 }
 
+/* The error that the plain way may do without, or NULL; others are raised. */
+static ErrorData *
+pgos_try_staging(PgosPullTables *pull, List *tables, PgosTeam *team, int workers)
+{
+	PgosRun *run = pull->run;
+	ErrorData *volatile error = NULL;
+
+	PG_TRY();
+	{
+		pgos_stage_tables(pull, tables, team, workers);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(run->context);
+		error = CopyErrorData();
+		if (!pgos_error_is_of_tables(error))
+			PG_RE_THROW();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		MemoryContextSwitchTo(run->context);
+	}
+	PG_END_TRY();
+	return error;
+}
+
 List *
 pgos_pull_tables_parallel(PgosPullTables *pull)
 {
@@ -337,7 +362,7 @@ pgos_pull_tables_parallel(PgosPullTables *pull)
 	List	   *tables;
 	PgosTeam   *team;
 	const char *reason;
-	ErrorData *volatile error = NULL;
+	ErrorData  *error;
 
 	if (pull->job->again)
 		pgos_staging_drop_schemas(run);
@@ -354,21 +379,7 @@ pgos_pull_tables_parallel(PgosPullTables *pull)
 		return NIL;
 	}
 	run->team = team;
-	PG_TRY();
-	{
-		pgos_stage_tables(pull, tables, team, workers);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(run->context);
-		error = CopyErrorData();
-		if (!pgos_error_is_of_tables(error))
-			PG_RE_THROW();
-		FlushErrorState();
-		AbortCurrentTransaction();
-		MemoryContextSwitchTo(run->context);
-	}
-	PG_END_TRY();
+	error = pgos_try_staging(pull, tables, team, workers);
 	if (error == NULL)
 		return tables;
 	ereport(LOG, (errmsg("job " INT64_FORMAT " goes on with one worker: %s", pull->job->job_id,
@@ -445,14 +456,7 @@ pgos_pull_tables_help(PgosRun *run)
 void
 pgos_pull_tables_cleanup(PgosRun *run)
 {
-	PgosTeam *team = run->team;
-
-	if (team != NULL && team->leader_pid == MyProcPid)
-	{
-		pgos_team_stop(team);
-		run->team = NULL;
-		pgos_team_release(team);
-	}
+	pgos_run_stop_team(run);
 	if (run->staging)
 		pgos_staging_drop_schemas(run);
 	run->staging = false;

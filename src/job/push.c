@@ -39,7 +39,6 @@
 #include "job/spec.h"
 #include "miscadmin.h"
 #include "optimizer/plancat.h"
-#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "store/store.h"
@@ -49,10 +48,6 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
-
-/* How often, and after what pauses, a manifest is looked for whose answer was lost. */
-#define PGOS_PUBLISH_LOOKS 4
-#define PGOS_PUBLISH_LOOK_MS 500
 
 /* Advisory lock on a place in a store, of a class that SQL's advisory locks do not use. */
 static void
@@ -405,7 +400,7 @@ pgos_push_copy(PgosPush *push, PgosManifestInput *input)
 }
 
 /* The objects that the team has written, in the order of the ranges. */
-static List *
+List *
 pgos_push_team_objects(PgosPush *push, PgosTeam *team)
 {
 	List *objects = NIL;
@@ -557,7 +552,7 @@ pgos_push_remove_strays(PgosPush *push)
 	}
 }
 
-static PgosPush *
+PgosPush *
 pgos_push_begin(PgosRun *run)
 {
 	PgosPush *push = palloc0(sizeof(PgosPush));
@@ -627,85 +622,4 @@ pgos_push_help(PgosRun *run)
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(run->context);
 	pgos_push_stream_complete(push);
-}
-
-/* Removes an object if it is still the one that we wrote. */
-static void
-pgos_push_remove_written(PgosRun *run, const char *key, const char *etag)
-{
-	PgosObjectInfo info;
-
-	if (pgos_store_head(run->store, key, &info) && (etag == NULL || strcmp(info.etag, etag) == 0))
-		pgos_store_delete(run->store, key);
-}
-
-/*
- * The answer to the manifest is lost, by an error or a cancel: whether it is there.  A server that has it in hand is
- * given some time.
- */
-static bool
-pgos_push_has_published(PgosRun *run)
-{
-	static uint32 wait_event = 0;
-
-	for (int i = 0;; i++)
-	{
-		PgosManifest *manifest = pgos_manifest_read(run->store, run->publishing);
-
-		if (manifest != NULL && pgos_manifest_is_of_job(manifest, run->job))
-			return true;
-		/* that of another, which ours may not replace */
-		if (manifest != NULL && run->job->spec->if_exists == PGOS_IF_EXISTS_ERROR)
-			return false;
-		if (i == PGOS_PUBLISH_LOOKS)
-			return false;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 PGOS_PUBLISH_LOOK_MS,
-						 PGOS_COMPAT_WAIT_EVENT(wait_event, "ObjstorePublish"));
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
-}
-
-void
-pgos_push_cleanup(PgosRun *run)
-{
-	List	 *written = run->written;
-	ListCell *lc;
-
-	/* first, as the store may fail us: helpers take back what they are at; what they had finished is left to us */
-	if (run->team != NULL && run->team->leader_pid == MyProcPid)
-	{
-		PgosTeam *team = run->team;
-		PgosPush *push = pgos_push_begin(run);
-
-		pgos_team_stop(team);
-		push->suffix = team->suffix[0] != '\0' ? pstrdup(team->suffix) : NULL;
-		written = list_concat(pgos_push_team_objects(push, team), written);
-		run->team = NULL;
-		pgos_team_release(team);
-	}
-	/* the lock on the place is kept meanwhile: who comes next must not have its objects taken for ours */
-	if (run->published || run->store == NULL)
-		return;
-	foreach (lc, run->sinks)
-		pgos_upload_sink_abort(lfirst(lc));
-	run->published = run->publishing != NULL && pgos_push_has_published(run);
-	if (run->published)
-		return;
-	foreach (lc, written)
-	{
-		PgosJobObject *object = lfirst(lc);
-
-		pgos_push_remove_written(run, object->key, object->etag);
-	}
-}
-
-void
-pgos_push_give_up(PgosRun *run)
-{
-	if (run->job->path == NULL)
-		return;
-	pgos_run_open_store(run);
-	(void) pgos_upload_abort_all(run->store, pgos_text_to_utf8(run->job->path));
 }

@@ -72,6 +72,13 @@ extern void pgos_push_stream_end_pack(PgosPush *push, int64 max_raw_bytes);
 /* Completes what is pending; the objects are appended to run->written.  In or out of a transaction. */
 extern void pgos_push_stream_complete(PgosPush *push);
 
+/* ---------------------------------------------------------------- push.c */
+
+extern PgosPush *pgos_push_begin(PgosRun *run);
+
+/* The objects (PgosJobObject) of the ranges that are done, which no worker of the team works on any more. */
+extern List *pgos_push_team_objects(PgosPush *push, PgosTeam *team);
+
 /* ---------------------------------------------------------------- push_tables.c */
 
 /* COPYs all relations of a push of tables, in the transaction of the snapshot. */

@@ -12,6 +12,7 @@
 #include "foreign/foreign.h"
 #include "job/run.h"
 #include "job/shmem.h"
+#include "job/team.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "store/store.h"
@@ -162,4 +163,16 @@ pgos_run_utility(const char *sql)
 		elog(ERROR, "not a utility command: %s", sql);
 	SPI_finish();
 	CommandCounterIncrement();
+}
+
+void
+pgos_run_stop_team(PgosRun *run)
+{
+	PgosTeam *team = run->team;
+
+	if (team == NULL || team->leader_pid != MyProcPid)
+		return;
+	pgos_team_stop(team);
+	run->team = NULL;
+	pgos_team_release(team);
 }

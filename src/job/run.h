@@ -73,6 +73,9 @@ extern void pgos_run_open_store(PgosRun *run);
  */
 extern void pgos_run_note_engine(PgosRun *run, const char *copy_reason);
 
+/* After an error in the leader of a team: its helpers stop. */
+extern void pgos_run_stop_team(PgosRun *run);
+
 /* Deletes all rows of a table that a pull replaces.  Readers keep them until the commit. */
 extern void pgos_run_delete_rows(Relation rel);
 
