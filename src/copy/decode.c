@@ -137,10 +137,42 @@ pgos_decode_closing_quote(PgosDecoder *dec, const char *p, const char *end, char
 	}
 }
 
-/* Cuts it into fields, up to its line end. */
+/* csv: from a quote to behind the one that ends it. */
+static inline PgosDecodeResult
+pgos_decode_quoted(PgosDecoder *dec, const char **p, const char *begin, const char *end,
+				   char newline, PgosFieldKind *kind, uint64 *newlines)
+{
+	bool		escaped = *kind != PGOS_FIELD_PLAIN || *p > begin;
+	const char *close = pgos_decode_closing_quote(dec, *p, end, newline, &escaped, newlines);
+
+	if (close == NULL)
+		return PGOS_DECODE_MORE;
+	*p = close + 1;
+	*kind = escaped || !dec->between.is_mark[(uint8) * *p] ? PGOS_FIELD_ESCAPED : PGOS_FIELD_QUOTED;
+	return PGOS_DECODE_RECORD;
+}
+
+/* text: over a backslash and the byte that it takes with it. */
+static inline PgosDecodeResult
+pgos_decode_escaped(PgosDecoder *dec, const char **p, const char *end, PgosFieldKind *kind)
+{
+	char c;
+
+	if (unlikely(*p + 1 >= end))
+		return PGOS_DECODE_MORE;
+	c = (*p)[1];
+	/* line ends, the end-of-data marker, and bytes by number, which may be any */
+	if (unlikely((c >= '0' && c <= '7') || c == 'x' || c == '.' || c == '\n' || c == '\r'))
+		return pgos_decode_odd(dec, "an unusual escape");
+	*p += 2;
+	*kind = PGOS_FIELD_ESCAPED;
+	return PGOS_DECODE_RECORD;
+}
+
+/* Cuts it into fields, up to its line end.  RECORD: that is found. */
 static PgosDecodeResult
-pgos_decode_split_csv(PgosDecoder *dec, char *data, const char *end, char newline,
-					  PgosDecodeRecord *record)
+pgos_decode_fields(PgosDecoder *dec, char *data, const char *end, char newline,
+				   PgosDecodeRecord *record)
 {
 	PgosField	 *field = dec->fields;
 	PgosField	 *last = field + dec->count - 1;
@@ -155,68 +187,16 @@ pgos_decode_split_csv(PgosDecoder *dec, char *data, const char *end, char newlin
 			return PGOS_DECODE_MORE;
 		if (*p == dec->quote)
 		{
-			bool		escaped = kind != PGOS_FIELD_PLAIN || p > begin;
-			const char *close =
-				pgos_decode_closing_quote(dec, p, end, newline, &escaped, &record->newlines);
+			PgosDecodeResult result = dec->csv ? pgos_decode_quoted(dec, &p, begin, end, newline,
+																	&kind, &record->newlines)
+											   : pgos_decode_escaped(dec, &p, end, &kind);
 
-			if (close == NULL)
-				return PGOS_DECODE_MORE;
-			p = close + 1;
-			kind = escaped || !dec->between.is_mark[(uint8) *p] ? PGOS_FIELD_ESCAPED
-																: PGOS_FIELD_QUOTED;
+			if (unlikely(result != PGOS_DECODE_RECORD))
+				return result;
 			continue;
 		}
 		field->src = begin + (kind == PGOS_FIELD_QUOTED);
 		field->len = p - begin - 2 * (kind == PGOS_FIELD_QUOTED);
-		field->kind = kind;
-		if (*p != dec->delimiter)
-			break;
-		if (unlikely(field == last))
-			return pgos_decode_odd(dec, "too many fields");
-		field++;
-		kind = PGOS_FIELD_PLAIN;
-		p++;
-		begin = data + (p - data);
-	}
-	record->data_len = p - data;
-	if (unlikely(field != last))
-		return pgos_decode_odd(dec, "too few fields");
-	return PGOS_DECODE_RECORD;
-}
-
-/* Whether a backslash before the byte is beyond what is handled here. */
-static inline bool
-pgos_decode_is_odd_escape(char c)
-{
-	return (c >= '0' && c <= '7') || c == 'x' || c == '.' || c == '\n' || c == '\r';
-}
-
-static PgosDecodeResult
-pgos_decode_split_text(PgosDecoder *dec, char *data, const char *end, PgosDecodeRecord *record)
-{
-	PgosField	 *field = dec->fields;
-	PgosField	 *last = field + dec->count - 1;
-	PgosFieldKind kind = PGOS_FIELD_PLAIN;
-	char		 *begin = data;
-	const char	 *p = data;
-
-	for (;;)
-	{
-		p = pgos_marks_find(&dec->between, p, end);
-		if (unlikely(p >= end))
-			return PGOS_DECODE_MORE;
-		if (*p == '\\')
-		{
-			if (unlikely(p + 1 >= end))
-				return PGOS_DECODE_MORE;
-			if (unlikely(pgos_decode_is_odd_escape(p[1])))
-				return pgos_decode_odd(dec, "an unusual escape");
-			kind = PGOS_FIELD_ESCAPED;
-			p += 2;
-			continue;
-		}
-		field->src = begin;
-		field->len = p - begin;
 		field->kind = kind;
 		if (*p != dec->delimiter)
 			break;
@@ -238,17 +218,14 @@ pgos_decoder_split(PgosDecoder *dec, char *data, const char *end, PgosEol *eol,
 				   PgosDecodeRecord *record)
 {
 	PgosDecodeResult result;
-
-	size_t line_end = 0;
+	size_t			 line_end = 0;
 
 	record->newlines = 0;
-	if (!dec->csv)
-		result = pgos_decode_split_text(dec, data, end, record);
-	else if (dec->marker && end - data > 2 && memcmp(data, "\\.", 2) == 0 &&
-			 (data[2] == '\n' || data[2] == '\r'))
+	if (dec->csv && dec->marker && end - data > 2 && memcmp(data, "\\.", 2) == 0 &&
+		(data[2] == '\n' || data[2] == '\r'))
 		result = pgos_decode_odd(dec, "the end-of-data marker");
 	else
-		result = pgos_decode_split_csv(dec, data, end, *eol == PGOS_EOL_NL ? '\n' : '\r', record);
+		result = pgos_decode_fields(dec, data, end, *eol == PGOS_EOL_NL ? '\n' : '\r', record);
 	if (result == PGOS_DECODE_RECORD)
 		result = pgos_decode_line_end(dec, data + record->data_len, end, eol, &line_end);
 	record->len = record->data_len + line_end;

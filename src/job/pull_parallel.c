@@ -288,10 +288,7 @@ pgos_pull_help(PgosRun *run)
 	pgos_run_open_store(run);
 	pgos_pull_resolve(pull);
 	if (!pgos_team_is_of(team, pull->objects))
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("dataset \"%s\" has changed during the pull",
-							   pgos_store_url(run->store, team->folder)),
-						errhint("It was replaced by another push. Pull again.")));
+		pgos_run_dataset_changed(run);
 	pgos_pull_team_load(pull, team);
 }
 

@@ -251,8 +251,6 @@ pgos_staging_make_schemas(PgosPullTables *pull)
 {
 	ListCell *lc;
 
-	if (pull->job->again)
-		pgos_staging_drop_schemas(pull->run);
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	foreach (lc, pull->schemas)
@@ -446,10 +444,7 @@ pgos_pull_tables_help(PgosRun *run)
 		same = unit.bytes == team->ranges[i].bytes && unit.crc == team->ranges[i].crc;
 	}
 	if (!same)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("dataset \"%s\" has changed during the pull",
-							   pgos_store_url(run->store, team->folder)),
-						errhint("It was replaced by another push. Pull again.")));
+		pgos_run_dataset_changed(run);
 	pgos_load_units(pull, tables, team);
 }
 

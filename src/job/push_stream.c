@@ -10,8 +10,6 @@
  */
 #include "postgres.h"
 
-#include <unistd.h>
-
 #include "job/push_internal.h"
 #include "stream/upload.h"
 #include "stream/zstd_sink.h"
@@ -86,18 +84,6 @@ pgos_push_limit_pending(PgosPush *push)
 	}
 }
 
-/*
- * Whether a thread that compresses finds a core: a worker and its thread keep two busy.  With fewer than that for
- * each worker of the job two processes that do all by themselves are faster.
- */
-static bool
-pgos_push_has_cores(const PgosPush *push)
-{
-	int workers = push->team != NULL ? 1 + *(volatile int *) &push->team->active : 1;
-
-	return workers == 1 || sysconf(_SC_NPROCESSORS_ONLN) >= 2 * workers;
-}
-
 static void
 pgos_push_open_sinks(PgosPush *push, const char *key)
 {
@@ -114,7 +100,6 @@ pgos_push_open_sinks(PgosPush *push, const char *key)
 			push->zstd = pgos_zstd_sink_new(push->upload, spec->level, (size_t) spec->frame_size);
 		else
 			pgos_zstd_sink_restart(push->zstd, push->upload);
-		pgos_zstd_sink_use_thread(push->zstd, pgos_push_has_cores(push));
 		push->head = push->zstd;
 	}
 }

@@ -176,3 +176,13 @@ pgos_run_stop_team(PgosRun *run)
 	run->team = NULL;
 	pgos_team_release(team);
 }
+
+void
+pgos_run_dataset_changed(PgosRun *run)
+{
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("dataset \"%s\" has changed during the pull",
+						   pgos_store_url(run->store, run->team->folder)),
+					errhint("It was replaced by another push. Pull again.")));
+	pg_unreachable();
+}

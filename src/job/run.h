@@ -73,6 +73,9 @@ extern void pgos_run_open_store(PgosRun *run);
  */
 extern void pgos_run_note_engine(PgosRun *run, const char *copy_reason);
 
+/* For a helper that sees another dataset in the team's folder than the leader. */
+extern void pgos_run_dataset_changed(PgosRun *run) pg_attribute_noreturn();
+
 /* After an error in the leader of a team: its helpers stop. */
 extern void pgos_run_stop_team(PgosRun *run);
 

@@ -126,77 +126,67 @@ pgos_others_wait(const PgosLane *mine)
 }
 
 /*
- * Claims the next job.  False: none waits, and the slot is idle since before anybody could have added one
- * without waking us; or a session begun now would have other settings than ours, and slot.leave is set for the
+ * Claims the next job.  False: none waits, and the slot is idle since before anybody could have added one, or
+ * opened a team, without waking us; or a session begun now would have other settings than ours, and slot.leave is set for the
  * launcher to start one.
  */
 static bool
 pgos_worker_claim(MemoryContext context, PgosJob *job)
 {
-	for (;;)
+	PgosLane *lane;
+	uint64	  additions;
+	bool	  found;
+	bool	  outdated;
+
+	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
+	additions = pgos_shared->additions;
+	pgos_my_slot->state = PGOS_SLOT_BUSY;
+	LWLockRelease(pgos_shared->lock);
+
+	pgos_job_begin_bookkeeping();
+	outdated = pgos_role_settings_changed(pgos_my_slot->role);
+	found =
+		!outdated && pgos_job_tables_exist() && pgos_job_claim(pgos_my_slot->role, context, job);
+	if (found)
 	{
-		PgosLane *lane;
-		uint64	  additions;
-		bool	  found;
-		bool	  empty;
-		bool	  outdated;
-
+		/* before it can be seen as running: a scan would think that nobody runs it */
 		LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
-		additions = pgos_shared->additions;
-		pgos_my_slot->state = PGOS_SLOT_BUSY;
+		pgos_my_slot->job_id = job->job_id;
+		pgos_my_slot->cancel = false;
 		LWLockRelease(pgos_shared->lock);
-
-		pgos_job_begin_bookkeeping();
-		outdated = pgos_role_settings_changed(pgos_my_slot->role);
-		found = !outdated && pgos_job_tables_exist() &&
-				pgos_job_claim(pgos_my_slot->role, context, job);
-		if (found)
-		{
-			/* before it can be seen as running: a scan would think that nobody runs it */
-			LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
-			pgos_my_slot->job_id = job->job_id;
-			pgos_my_slot->cancel = false;
-			LWLockRelease(pgos_shared->lock);
-		}
-		CommitTransactionCommand();
-
-		LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
-		if (outdated)
-		{
-			pgos_my_slot->leave = true;
-			LWLockRelease(pgos_shared->lock);
-			return false;
-		}
-		lane = pgos_lane_find(MyDatabaseId, pgos_my_slot->role);
-		if (lane != NULL)
-			lane->failures = 0;
-		if (found)
-		{
-			/*
-			 * The claim is committed without waiting for the disk, so a crash may take it back, and the job
-			 * looks as if it had never been begun.
-			 */
-			job->again = job->attempts > 1 || job->enqueued_at <= pgos_shared->started_at;
-			if (lane != NULL && lane->pending > lane->seats)
-				lane->pending--;
-			LWLockRelease(pgos_shared->lock);
-			return true;
-		}
-		/* whoever has added a job meanwhile saw us busy */
-		empty = lane == NULL || lane->added_at <= additions;
-		if (empty)
-		{
-			if (lane != NULL)
-				lane->pending = lane->seats = 0;
-			pgos_my_slot->state = PGOS_SLOT_IDLE;
-			/* others may be waiting for the room that this worker takes up */
-			if (pgos_shared->launcher != NULL && (pgos_shared->scan_all || pgos_others_wait(lane)))
-				SetLatch(pgos_shared->launcher);
-		}
-		LWLockRelease(pgos_shared->lock);
-		if (empty)
-			return false;
 	}
+	CommitTransactionCommand();
+
+	LWLockAcquire(pgos_shared->lock, LW_EXCLUSIVE);
+	lane = pgos_lane_find(MyDatabaseId, pgos_my_slot->role);
+	if (outdated)
+		pgos_my_slot->leave = true;
+	else if (lane != NULL)
+		lane->failures = 0;
+	if (found)
+	{
+		/*
+		 * The claim is committed without waiting for the disk, so a crash may take it back, and the job looks as
+		 * if it had never been begun.
+		 */
+		job->again = job->attempts > 1 || job->enqueued_at <= pgos_shared->started_at;
+		if (lane != NULL && lane->pending > lane->seats)
+			lane->pending--;
+	}
+	else if (!outdated)
+	{
+		pgos_my_slot->state = PGOS_SLOT_IDLE;
+		/* whoever has added something meanwhile saw us busy and did not wake us */
+		if (lane != NULL && lane->added_at > additions)
+			SetLatch(MyLatch);
+		else if (lane != NULL)
+			lane->pending = lane->seats = 0;
+		/* others may be waiting for the room that this worker takes up */
+		if (pgos_shared->launcher != NULL && (pgos_shared->scan_all || pgos_others_wait(lane)))
+			SetLatch(pgos_shared->launcher);
+	}
+	LWLockRelease(pgos_shared->lock);
+	return found;
 }
 
 /* Tries to take back what the failed push wrote; what goes wrong there goes to the log. */
@@ -246,7 +236,7 @@ pgos_worker_cleanup(PgosRun *run, bool give_up)
 		FlushErrorState();
 		AbortCurrentTransaction();
 		MemoryContextSwitchTo(run->context);
-		ereport(WARNING, (errmsg("could not remove what job " INT64_FORMAT " left in the store: %s",
+		ereport(WARNING, (errmsg("could not remove what job " INT64_FORMAT " left behind: %s",
 								 run->job->job_id, error->message),
 						  error->detail ? errdetail("%s", error->detail) : 0));
 	}
@@ -365,23 +355,29 @@ pgos_worker_run(PgosJob *job, MemoryContext context)
 	{
 		bool  cancelled = error->sqlerrcode == ERRCODE_QUERY_CANCELED;
 		bool  published = run.published;
+		bool  complete;
 		char *request_id = pgos_failure_request_id() ? pstrdup(pgos_failure_request_id()) : NULL;
 
 		/* a second cancel must not keep us from cleaning up */
 		pgos_slot_set(PGOS_SLOT_BUSY, job->job_id);
 		pgos_worker_cleanup(&run, job->attempts > pgos_max_attempts);
+		/* the manifest had arrived: who pulls finds a dataset, and the row must not say otherwise */
+		complete = run.published && (!published || cancelled);
 		ereport(LOG, (errcode(error->sqlerrcode),
 					  errmsg("job " INT64_FORMAT " (%s %s) %s: %s", job->job_id,
 							 pgos_job_kind_name(job->kind), job->relation,
-							 cancelled ? "was cancelled" : "failed", error->message),
+							 complete	 ? "was complete when it was stopped"
+							 : cancelled ? "was cancelled"
+										 : "failed",
+							 error->message),
 					  error->detail ? errdetail("%s", error->detail) : 0,
 					  error->hint ? errhint("%s", error->hint) : 0));
 		pgos_job_begin_bookkeeping();
-		/* the manifest had arrived: who pulls finds a dataset, and the row must not say otherwise */
-		if (run.published && (!published || cancelled))
+		if (complete)
 		{
 			run.result.note =
-				psprintf("the dataset was complete when the job %s: %s",
+				psprintf("the dataset was complete when the job %s: %s; objects of a dataset that "
+						 "it has replaced may be left",
 						 cancelled ? "was cancelled" : "met an error", error->message);
 			pgos_job_finish(job, &run.result);
 		}

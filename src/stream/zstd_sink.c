@@ -10,8 +10,7 @@
  * Chunks are filled, compressed and emptied in the same order, so each side needs only its own position; the
  * states are the only thing shared, under the mutex.  One thread and not libzstd's own workers: these must be
  * drained whenever a frame ends, which would stop the writer every few megabytes.  The thread starts when the
- * first chunk is full, so a small table never pays for one; if it cannot be started, or is of no use because other
- * workers keep the cores busy, the writer compresses.
+ * first chunk is full, so a small table never pays for one; if it cannot be started, the writer compresses.
  *
  * The thread knows nothing of PostgreSQL: it touches the ring, zstd and pthread, all signals are blocked in
  * it, and errors are left in the chunk for the writer to raise.  It is joined by the reset callback of the
@@ -78,8 +77,7 @@ typedef struct PgosZstdSink
 	pthread_mutex_t mutex;
 	pthread_cond_t	changed; /* some state or stop has changed */
 	bool			stop;
-	int	 compressing; /* the chunk that is next; under the mutex once there is a thread */
-	bool no_thread;	  /* the writer compresses, even if there is one */
+	int first; /* chunk that the thread begins with: those before it were compressed without one */
 } PgosZstdSink;
 
 /* Compresses one chunk.  No PostgreSQL in here: also runs in the thread. */
@@ -114,24 +112,23 @@ static void *
 pgos_zstd_thread_main(void *arg)
 {
 	PgosZstdSink *zs = arg;
+	int			  next = zs->first;
 
 	pthread_mutex_lock(&zs->mutex);
 	for (;;)
 	{
-		PgosChunk *chunk;
+		PgosChunk *chunk = &zs->chunks[next];
 
-		/* which is next may change meanwhile, when the writer compresses */
-		while (!zs->stop && zs->chunks[zs->compressing].state != PGOS_CHUNK_FILLED)
+		while (!zs->stop && chunk->state != PGOS_CHUNK_FILLED)
 			pthread_cond_wait(&zs->changed, &zs->mutex);
 		if (zs->stop)
 			break;
-		chunk = &zs->chunks[zs->compressing];
 		pthread_mutex_unlock(&zs->mutex);
 		pgos_zstd_compress_chunk(zs->cctx, chunk, zs->out_size);
 		pthread_mutex_lock(&zs->mutex);
 		chunk->state = PGOS_CHUNK_DONE;
-		zs->compressing = (zs->compressing + 1) % PGOS_CHUNK_COUNT;
 		pthread_cond_broadcast(&zs->changed);
+		next = (next + 1) % PGOS_CHUNK_COUNT;
 	}
 	pthread_mutex_unlock(&zs->mutex);
 	return NULL;
@@ -144,6 +141,7 @@ pgos_zstd_start_thread(PgosZstdSink *zs)
 	sigset_t saved;
 
 	zs->tried_thread = true;
+	zs->first = zs->filling;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &saved);
 	zs->has_thread = pthread_create(&zs->thread, NULL, pgos_zstd_thread_main, zs) == 0;
@@ -279,9 +277,9 @@ pgos_zstd_submit(PgosZstdSink *zs, bool end_frame, bool small)
 	zs->frame_begun = !end_frame;
 	zs->wrote_frame = true;
 
-	if (!zs->tried_thread && !small && !zs->no_thread)
+	if (!zs->tried_thread && !small)
 		pgos_zstd_start_thread(zs);
-	if (zs->has_thread && !zs->no_thread)
+	if (zs->has_thread)
 	{
 		pthread_mutex_lock(&zs->mutex);
 		chunk->state = PGOS_CHUNK_FILLED;
@@ -290,12 +288,8 @@ pgos_zstd_submit(PgosZstdSink *zs, bool end_frame, bool small)
 	}
 	else
 	{
-		/* all chunks before it are compressed: the thread, if there is one, waits */
 		pgos_zstd_compress_chunk(zs->cctx, chunk, zs->out_size);
-		pthread_mutex_lock(&zs->mutex);
 		chunk->state = PGOS_CHUNK_DONE;
-		zs->compressing = (zs->compressing + 1) % PGOS_CHUNK_COUNT;
-		pthread_mutex_unlock(&zs->mutex);
 	}
 	zs->filling = (zs->filling + 1) % PGOS_CHUNK_COUNT;
 }
@@ -385,15 +379,6 @@ pgos_zstd_sink_mark(PgosSink *sink, int64 *offset)
 	if (zs->base.len > 0 || zs->frame_begun || zs->mark != NULL)
 		pgos_zstd_cut(sink);
 	zs->mark = offset;
-}
-
-void
-pgos_zstd_sink_use_thread(PgosSink *sink, bool use)
-{
-	PgosZstdSink *zs = (PgosZstdSink *) sink;
-
-	Assert(sink->ops == &pgos_zstd_ops && !zs->frame_begun && zs->filling == zs->emptying);
-	zs->no_thread = !use;
 }
 
 void

@@ -13,9 +13,6 @@
  */
 extern PgosSink *pgos_zstd_sink_new(PgosSink *next, int level, size_t frame_size);
 
-/* Between two streams: whether chunks are compressed by a thread (as it is at first) or by the writer. */
-extern void pgos_zstd_sink_use_thread(PgosSink *sink, bool use);
-
 /*
  * Between two rows: ends the frame, and sets *offset to where the next one begins in the next sink's stream.  That
  * is known, and *offset set, once the output has gone there: after end() at the latest.

@@ -7,34 +7,13 @@ use lib "$FindBin::RealBin/../perl";
 use PgObjStore::Cluster;
 use PgObjStore::Objects;
 use PgObjStore::Tables;
-use File::Path ();
 use JSON::PP ();
 use Test::More;
 use Time::HiRes qw(time);
 
-my $node = PgObjStore::Cluster->start_new('main', conf => <<'CONF');
-fsync = off
-pgobjstore.max_workers = 4
-pgobjstore.default_server = 'files'
-CONF
-my $dir = $node->basedir . '/files';
-mkdir $dir or die;
-$node->create_store('files', url => "file://$dir");
+my ($node, $dir) = PgObjStore::Cluster->start_with_files('main');
 
-sub put
-{
-	my ($key, $bytes) = @_;
-	File::Path::make_path("$dir/$1") if $key =~ m{(.*)/};
-	write_file("$dir/$key", $bytes);
-}
-
-# The call, as a statement.  Texts of arguments are quoted, arrays and all others are text for it.
-sub pull
-{
-	my ($relation, $path, %arg) = @_;
-	return "SELECT objstore_pull(" . join(', ', quote_literal($relation), 'path => ' . quote_literal($path),
-		map { "$_ => " . quote_literal($arg{$_}) } sort keys %arg) . ');';
-}
+sub put { put_file($dir, @_) }
 
 sub filter
 {
@@ -162,7 +141,7 @@ for my $case (@good)
 # Those writers know no difference between NULL and the empty string: so the empty ones are compared as NULL.
 $node->sql("CREATE VIEW origin_empty AS SELECT id, f, d, nullif(t, '') AS t FROM origin");
 $node->sql(join ';', map { "CREATE TABLE good_$_ (LIKE origin)" } 0 .. $#good);
-my @jobs = run_jobs($node, 'postgres', map { my ($key, undef, %arg) = @{ $good[$_] }; delete $arg{check}; pull("good_$_", "good/$key", %arg) } 0 .. $#good);
+my @jobs = run_jobs($node, 'postgres', map { my ($key, undef, %arg) = @{ $good[$_] }; delete $arg{check}; pull_sql("good_$_", "good/$key", %arg) } 0 .. $#good);
 my %want = (empty => fingerprint($node, 'postgres', 'origin_empty'), crlf => $origin);
 for my $i (0 .. $#good)
 {
@@ -210,22 +189,22 @@ for my $i (0 .. $#options)
 {
 	my ($options, $bytes, $want, $format) = @{ $options[$i] };
 	put("opt/$i", $bytes);
-	my ($job) = run_jobs($node, 'postgres', 'TRUNCATE opt;' . pull('opt', "opt/$i", options => $options, format => $format // 'csv'));
+	my ($job) = run_jobs($node, 'postgres', 'TRUNCATE opt;' . pull_sql('opt', "opt/$i", options => $options, format => $format // 'csv'));
 	is($job->{state}, 'done', "$options: pulled") or diag $job->{message};
 	my $got = $node->sql(q(SELECT coalesce(a::text, ''), coalesce(b, '<null>'), coalesce(c, '<null>') FROM opt));
 	utf8::encode($got) if utf8::is_utf8($got);
 	is($got, $want, "$options: read so");
 }
 
-my $error = $node->sql_error(pull('opt', 'opt/0', options => '{"delimeter": ";"}'));
+my $error = $node->sql_error(pull_sql('opt', 'opt/0', options => '{"delimeter": ";"}'));
 is($error->{sqlstate}, '22023', 'an unknown option');
 like($error->{detail}, qr/delimiter.*force_not_null.*skip_loaded/, 'the known are listed');
 like($error->{hint}, qr/"delimiter"/, 'and the nearest');
-$error = $node->sql_error(pull('opt', 'opt/0', options => '{"delimiter": "ab"}', format => 'csv'));
+$error = $node->sql_error(pull_sql('opt', 'opt/0', options => '{"delimiter": "ab"}', format => 'csv'));
 is($error->{sqlstate}, '0A000', 'COPY refuses a value at the call');
-$error = $node->sql_error(pull('opt', 'opt/0', options => '{"on_error": "skip"}'));
+$error = $node->sql_error(pull_sql('opt', 'opt/0', options => '{"on_error": "skip"}'));
 is($error->{sqlstate}, '22023', 'on_error is an argument, no option');
-$error = $node->sql_error(pull('opt', 'opt/0', format => 'parquet'));
+$error = $node->sql_error(pull_sql('opt', 'opt/0', format => 'parquet'));
 like($error->{detail}, qr/csv, text, binary/, 'an unknown format');
 
 # ---------------------------------------------------------------- what is not right
@@ -286,7 +265,7 @@ for my $i (0 .. $#bad)
 	$bytes = substr($bin, 0, -2) if $key =~ /^binary without/;
 	put("bad/$key", $bytes) if defined $bytes;
 }
-@jobs = run_jobs($node, 'postgres', map { my ($key, undef, undef, undef, %arg) = @$_; pull('bad', "bad/$key", %arg) } grep { defined $_->[2] } @bad);
+@jobs = run_jobs($node, 'postgres', map { my ($key, undef, undef, undef, %arg) = @$_; pull_sql('bad', "bad/$key", %arg) } grep { defined $_->[2] } @bad);
 for my $case (grep { defined $_->[2] } @bad)
 {
 	my ($key, undef, $sqlstate, $text) = @$case;
@@ -306,12 +285,12 @@ is($node->sql('SELECT * FROM bad'), '0|was there', 'the table is as it was');
 	print $f "\n3,c\n";
 	close $f or die;
 	my $start = time;
-	my ($job) = run_jobs($node, 'postgres', pull('bad', 'long.csv.zst'));
+	my ($job) = run_jobs($node, 'postgres', pull_sql('bad', 'long.csv.zst'));
 	is($job->{sqlstate}, '54000', 'a line of 1.2 GB: SQLSTATE') or diag $job->{message};
 	like($job->{detail}, qr/line 3/, 'and where');
 	cmp_ok(time - $start, '<', 60, 'in bounded time');
 	$node->sql('CREATE TABLE long_skip (LIKE bad)');
-	($job) = run_jobs($node, 'postgres', pull('long_skip', 'long.csv.zst', on_error => 'skip'));
+	($job) = run_jobs($node, 'postgres', pull_sql('long_skip', 'long.csv.zst', on_error => 'skip'));
 	is("$job->{state} $job->{rows} $job->{rejects}", 'done 2 1', 'left out, it leaves the others');
 	my ($reject) = $node->rows("SELECT * FROM objstore_rejects WHERE job_id = $job->{job_id}");
 	is("$reject->{line} $reject->{sqlstate}", '3 54000', 'and is told');
@@ -326,7 +305,7 @@ put('mix/1.csv', $csv);
 put('mix/2.txt.gz', filter($made{txt}, 'gzip'));
 put('mix/3.bin.zst', filter($made{bin}, 'zstd', '-q'));
 put('mix/4', filter($csv, 'lz4', '-q'));
-my ($job) = run_jobs($node, 'postgres', pull('mixed', 'mix/'));
+my ($job) = run_jobs($node, 'postgres', pull_sql('mixed', 'mix/'));
 is("$job->{state} $job->{objects}", 'done 4', 'a folder of all kinds') or diag $job->{message};
 is(fingerprint($node, 'postgres', 'mixed'), fingerprint($node, 'postgres', '(SELECT origin.* FROM origin, generate_series(1, 4))'), 'all rows, four times');
 

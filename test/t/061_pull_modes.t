@@ -7,36 +7,18 @@ use PgObjStore::Cluster;
 use PgObjStore::Objects;
 use PgObjStore::Servers;
 use PgObjStore::Tables;
-use File::Path ();
 use Test::More;
 
-my $node = PgObjStore::Cluster->start_new('main', conf => <<'CONF');
-fsync = off
-pgobjstore.max_workers = 4
-pgobjstore.default_server = 'files'
-CONF
-my $dir = $node->basedir . '/files';
-mkdir $dir or die;
-$node->create_store('files', url => "file://$dir");
+my ($node, $dir) = PgObjStore::Cluster->start_with_files('main');
 
-sub put
-{
-	my ($key, $bytes) = @_;
-	File::Path::make_path("$dir/$1") if $key =~ m{(.*)/};
-	# a new file, as the etag of a file: store is made of its inode, size and time; until it is whole in a place where
-	# no pull finds it under another name
-	write_file("$dir/.new", $bytes);
-	rename "$dir/.new", "$dir/$key" or die;
-}
+sub put { put_file($dir, @_) }
 
 sub pull
 {
 	my ($relation, $path, %arg) = @_;
 	my $user = delete $arg{user};
-	my $query = $user ? 'BEGIN READ WRITE; ' : '';
-	$query .= "SELECT objstore_pull(" . join(', ', quote_literal($relation), $path ? 'path => ' . quote_literal($path) : (),
-		map { "$_ => " . quote_literal($arg{$_}) } sort keys %arg) . ')';
-	$query .= '; COMMIT' if $user;
+	my $query = pull_sql($relation, $path, %arg);
+	$query = "BEGIN READ WRITE; $query COMMIT" if $user;
 	return $node->wait_job($node->sql($query, $user ? (user => $user) : ()));
 }
 

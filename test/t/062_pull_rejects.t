@@ -10,24 +10,16 @@ use PgObjStore::Tables;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $node = PgObjStore::Cluster->start_new('main', conf => <<'CONF');
-fsync = off
-pgobjstore.max_workers = 4
-pgobjstore.default_server = 'files'
-CONF
-my $dir = $node->basedir . '/files';
-mkdir $dir or die;
-$node->create_store('files', url => "file://$dir");
+my ($node, $dir) = PgObjStore::Cluster->start_with_files('main');
 
-sub put { write_file("$dir/$_[0]", $_[1]) }
+sub put { put_file($dir, @_) }
 
 # Pulls with on_error => 'skip' unless said otherwise.
 sub pull
 {
 	my ($relation, $path, %arg) = @_;
 	$arg{on_error} //= 'skip';
-	return $node->run_job("SELECT objstore_pull(" . join(', ', quote_literal($relation), 'path => ' . quote_literal($path),
-		map { "$_ => " . quote_literal($arg{$_}) } sort keys %arg) . ')');
+	return $node->run_job(pull_sql($relation, $path, %arg));
 }
 
 # What was left out: "line column sqlstate", in order.

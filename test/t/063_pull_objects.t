@@ -13,31 +13,11 @@ use Time::HiRes qw(time);
 
 my $s3 = PgObjStore::Servers->s3;
 my $bucket = $s3->new_bucket;
-my $node = PgObjStore::Cluster->start_new('main', conf => <<'CONF');
-fsync = off
-pgobjstore.max_workers = 4
-pgobjstore.default_server = 'files'
-CONF
-my $dir = $node->basedir . '/files';
-mkdir $dir or die;
-$node->create_store('files', url => "file://$dir");
+my ($node, $dir) = PgObjStore::Cluster->start_with_files('main');
 my $proxy = $s3->proxy;
 $node->create_store('lake', url => "s3://$bucket/lake", store => $proxy);
 
-sub put
-{
-	my ($key, $bytes) = @_;
-	File::Path::make_path("$dir/$1") if $key =~ m{(.*)/};
-	write_file("$dir/$key", $bytes);
-}
-
-# The call, as a statement.
-sub pull
-{
-	my ($relation, $path, %arg) = @_;
-	return "SELECT objstore_pull(" . join(', ', quote_literal($relation), 'path => ' . quote_literal($path),
-		map { "$_ => " . quote_literal($arg{$_}) } sort keys %arg) . ');';
-}
+sub put { put_file($dir, @_) }
 
 # ---------------------------------------------------------------- prefixes and patterns
 
@@ -62,7 +42,7 @@ my @globs = (
 	[ 'tree/x\[1].csv', 'x[1].csv' ],
 	[ 'tree/_temporary/**/*.csv', '_temporary/0/a.csv' ],
 	[ 'tree/.*.csv', '.hidden.csv' ]);
-my @jobs = run_jobs($node, 'postgres', map { pull('many', $_->[0], options => '{"header": false, "path_column": "src"}', format => 'text') } @globs);
+my @jobs = run_jobs($node, 'postgres', map { pull_sql('many', $_->[0], options => '{"header": false, "path_column": "src"}', format => 'text') } @globs);
 for my $i (0 .. $#globs)
 {
 	my ($path, @want) = @{ $globs[$i] };
@@ -77,7 +57,7 @@ for (
 	[ 'tree/[b', qr/invalid value for argument "path"/, qr/without its "\]"/ ])
 {
 	my ($path, $message, $detail) = @$_;
-	my ($job) = run_jobs($node, 'postgres', pull('many', $path));
+	my ($job) = run_jobs($node, 'postgres', pull_sql('many', $path));
 	like($job->{message}, $message, "$path: fails");
 	like($job->{detail}, $detail, "$path: says what was listed");
 }
@@ -92,7 +72,7 @@ for my $i (1 .. 10000)
 }
 $node->sql('CREATE TABLE lots (i int, n bigint GENERATED ALWAYS AS IDENTITY)');
 my $start = time;
-my ($job) = run_jobs($node, 'postgres', pull('lots', 'lots/*.csv', columns => '{i}', options => '{"header": false}'));
+my ($job) = run_jobs($node, 'postgres', pull_sql('lots', 'lots/*.csv', columns => '{i}', options => '{"header": false}'));
 is("$job->{state} $job->{rows} $job->{objects}", 'done 10000 10000', 'ten thousand objects') or diag $job->{message};
 diag sprintf 'ten thousand objects: %.1f s', time - $start;
 is($node->sql('SELECT count(*) FROM lots WHERE i = n'), '10000', 'in the order of their keys');
@@ -105,7 +85,7 @@ my $count = 1050;
 $s3->client('put', $bucket, sprintf('lake/page/%04d.csv', $_), "i\n$_\n") for 1 .. $count;
 $node->sql('CREATE TABLE paged (i int)');
 $proxy->forget;
-($job) = run_jobs($node, 'postgres', pull('paged', 'page/*.csv', server => 'lake'));
+($job) = run_jobs($node, 'postgres', pull_sql('paged', 'page/*.csv', server => 'lake'));
 is("$job->{state} $job->{rows}", "done $count", 'pages of a listing') or diag $job->{message};
 is($node->sql('SELECT count(DISTINCT i) FROM paged'), $count, 'every object once');
 is($proxy->count(method => 'HEAD'), 0, 'no HEAD when the listing has said it all');
@@ -114,7 +94,7 @@ is($proxy->count(method => 'GET', target => '/page/\d+'), $count, 'one GET an ob
 # Small objects are fetched ahead: while one answer is slow, others are on their way.
 $proxy->rules([ { method => 'GET', match => '/page/\d+', times => -1, action => 'delay', ms => 60 } ]);
 $start = time;
-($job) = run_jobs($node, 'postgres', pull('paged', 'page/00[0-9]?.csv', server => 'lake'));
+($job) = run_jobs($node, 'postgres', pull_sql('paged', 'page/00[0-9]?.csv', server => 'lake'));
 my $elapsed = time - $start;
 is("$job->{state} $job->{rows}", 'done 99', 'slow answers') or diag $job->{message};
 cmp_ok($elapsed, '<', 99 * 0.060, sprintf 'at the same time (%.1f s)', $elapsed);
@@ -124,7 +104,7 @@ $proxy->rules([]);
 $s3->client('put', $bucket, 'lake/replaced/1.csv', "i\n1\n");
 my $session = $node->background_psql('postgres');
 $session->query_safe('BEGIN; LOCK TABLE paged IN SHARE MODE');
-my $id = $node->sql(pull('paged', 'replaced/*', server => 'lake'));
+my $id = $node->sql(pull_sql('paged', 'replaced/*', server => 'lake'));
 $node->wait_for("SELECT count(*) FROM pg_locks WHERE relation = 'paged'::regclass AND NOT granted", 1);
 $s3->client('put', $bucket, 'lake/replaced/1.csv', "i\n2\n");
 $session->query_safe('COMMIT');
@@ -140,12 +120,12 @@ $s3->client('put_file', $bucket, 'lake/large.csv', "$dir/../large.csv");
 $node->sql('CREATE TABLE large (i int, t text)');
 $proxy->forget;
 $proxy->rules([ { method => 'GET', match => '/large.csv', times => 2, action => 'cut', bytes => 1_000_000 } ]);
-($job) = run_jobs($node, 'postgres', pull('large', 'large.csv', server => 'lake'));
+($job) = run_jobs($node, 'postgres', pull_sql('large', 'large.csv', server => 'lake'));
 is("$job->{state} $job->{rows}", 'done 3000', 'a body that ends early') or diag $job->{message};
 cmp_ok(scalar(grep { ($_->{headers}{range} // '') =~ /^bytes=[1-9]/ } $proxy->requests(method => 'GET', target => '/large')), '>=', 1, 'is asked for the rest');
 $proxy->rules([ { method => 'GET', match => '/large.csv', times => -1, action => 'cut', bytes => 1000 } ]);
 $node->sql("ALTER SYSTEM SET pgobjstore.max_retries = 3; SELECT pg_reload_conf()");
-($job) = run_jobs($node, 'postgres', pull('large', 'large.csv', server => 'lake'));
+($job) = run_jobs($node, 'postgres', pull_sql('large', 'large.csv', server => 'lake'));
 is($job->{state}, 'failed', 'one that always does is an error') or diag $job->{rows};
 is($node->sql('SELECT count(*) FROM large'), 3000, 'and never a short table');
 

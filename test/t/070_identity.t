@@ -33,29 +33,19 @@ log_min_messages = fatal
 CONF
 my $json = JSON::PP->new->canonical;
 my $top = PostgreSQL::Test::Utils::tempdir();
-my %database = (UTF8 => 'postgres', LATIN1 => 'latin', SQL_ASCII => 'ascii');
+my %database = both_ways($node, $top);
 
-$node->sql(<<'SQL');
-CREATE ROLE fast LOGIN IN ROLE pg_read_all_data;
-CREATE ROLE slow LOGIN IN ROLE pg_read_all_data;
-ALTER ROLE slow SET pgobjstore.fast_path = off;
-CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C';
-CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C';
-SQL
 for my $db (values %database)
 {
-	$node->sql('CREATE EXTENSION pgobjstore', db => $db) if $db ne 'postgres';
-	$node->sql(<<"SQL", db => $db);
-CREATE SERVER files FOREIGN DATA WRAPPER objstore OPTIONS (url 'file://$top');
-GRANT USAGE ON FOREIGN SERVER files TO fast, slow;
+	$node->sql(<<'SQL', db => $db);
 -- a job, or the error that the call raised
-CREATE FUNCTION try_push(relation text, path text, format text, columns name[], options jsonb) RETURNS text LANGUAGE plpgsql AS \$\$
+CREATE FUNCTION try_push(relation text, path text, format text, columns name[], options jsonb) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN 'job ' || objstore_push(relation::regclass, server => 'files', path => path, format => format, compression => 'none',
 		columns => columns, parallel => 1, options => options, if_exists => 'replace');
 EXCEPTION WHEN OTHERS THEN
 	RETURN 'error ' || SQLSTATE;
-END \$\$;
+END $$;
 SQL
 }
 

@@ -32,30 +32,20 @@ log_min_messages = fatal
 CONF
 my $json = JSON::PP->new->canonical->latin1;
 my $top = PostgreSQL::Test::Utils::tempdir();
-my %database = (UTF8 => 'postgres', LATIN1 => 'latin', SQL_ASCII => 'ascii');
+my %database = both_ways($node, $top);
 my @roles = ('fast', 'slow');
 
-$node->sql(<<'SQL');
-CREATE ROLE fast LOGIN;
-CREATE ROLE slow LOGIN;
-ALTER ROLE slow SET pgobjstore.fast_path = off;
-CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C';
-CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C';
-SQL
 for my $db (values %database)
 {
-	$node->sql('CREATE EXTENSION pgobjstore', db => $db) if $db ne 'postgres';
-	$node->sql(<<"SQL", db => $db);
-CREATE SERVER files FOREIGN DATA WRAPPER objstore OPTIONS (url 'file://$top');
-GRANT USAGE ON FOREIGN SERVER files TO fast, slow;
+	$node->sql(<<'SQL', db => $db);
 -- a job, or the error that the call raised
-CREATE FUNCTION try_pull(relation text, path text, format text, columns name[], on_error text, options jsonb) RETURNS text LANGUAGE plpgsql AS \$\$
+CREATE FUNCTION try_pull(relation text, path text, format text, columns name[], on_error text, options jsonb) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN 'job ' || objstore_pull(relation, server => 'files', path => path, format => format, compression => 'none',
 		columns => columns, on_error => on_error, options => options);
 EXCEPTION WHEN OTHERS THEN
 	RETURN 'error ' || SQLSTATE;
-END \$\$;
+END $$;
 CREATE TABLE pair (n int, fast text, slow text);
 SQL
 }

@@ -5,41 +5,19 @@
  *
  * test_decode_portable.c runs the same without SIMD.
  */
-#include "tap.h"
-
-#include <sys/mman.h>
-#include <unistd.h>
+#include "random.h"
 
 #include "copy/decode_kernels.h"
-
-static uint64 random_state = 42;
-
-static uint64
-random_bits(void)
-{
-	/* xorshift64 */
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
-}
 
 /* The last len + PGOS_DECODE_PAD bytes before memory that must not be touched. */
 static char *
 at_the_end(size_t len)
 {
 	static char *stop = NULL;
+	long		 page;
 
 	if (stop == NULL)
-	{
-		long  page = sysconf(_SC_PAGESIZE);
-		char *memory =
-			mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		if (memory == MAP_FAILED || mprotect(memory + 2 * page, page, PROT_NONE) != 0)
-			abort();
-		stop = memory + 2 * page;
-	}
+		stop = end_of_memory(&page);
 	return stop - PGOS_DECODE_PAD - len;
 }
 

@@ -5,24 +5,9 @@
  *
  * test_encode_portable.c runs the same without SIMD.
  */
-#include "tap.h"
-
-#include <sys/mman.h>
-#include <unistd.h>
+#include "random.h"
 
 #include "copy/encode_kernels.h"
-
-static uint64 random_state = 42;
-
-static uint64
-random_bits(void)
-{
-	/* xorshift64 */
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
-}
 
 static bool
 same(const char *buf, const char *end, const char *expected)
@@ -193,18 +178,13 @@ escapes(void)
 											   {';', '\'', '\\'},
 											   {'\001', '"', '$'},
 											   {'|', '~', '\377'}};
-	long						 page = sysconf(_SC_PAGESIZE);
-	char *memory = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	char *stop = memory + 2 * page;
-	bool  stopped = true;
-	bool  copied = true;
-	bool  found = true;
+	long						 page;
+	char						*stop = end_of_memory(&page);
+	char						*memory = stop - 2 * page;
+	bool						 stopped = true;
+	bool						 copied = true;
+	bool						 found = true;
 
-	if (memory == MAP_FAILED || mprotect(stop, page, PROT_NONE) != 0)
-	{
-		ok(false, "memory with an end");
-		return;
-	}
 	for (int i = 0; i < 400000; i++)
 	{
 		const char	   *m = marks[random_bits() % lengthof(marks)];

@@ -55,6 +55,21 @@ CONF
 	return $node;
 }
 
+# A node for pulls of files, and the folder of its server "files", which is the default one.
+sub start_with_files
+{
+	my ($class, $name) = @_;
+	my $node = $class->start_new($name, conf => <<'CONF');
+fsync = off
+pgobjstore.max_workers = 4
+pgobjstore.default_server = 'files'
+CONF
+	my $dir = $node->basedir . '/files';
+	mkdir $dir or die "$dir: $!\n";
+	$node->create_store('files', url => "file://$dir");
+	return ($node, $dir);
+}
+
 # Result of the query as psql -At prints it; dies if it fails.  Options: db, user.  Query and result are bytes in
 # the client's encoding, and so is all that the functions below answer.
 sub sql

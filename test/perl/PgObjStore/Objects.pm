@@ -7,10 +7,11 @@
 package PgObjStore::Objects;
 use strict;
 use warnings;
+use File::Path ();
 use Exporter 'import';
 use File::Temp ();
 
-our @EXPORT = qw(crc32c zstd_frames zstd_expand zstd_compress zstd_problem copy_binary_offsets read_file write_file);
+our @EXPORT = qw(crc32c zstd_frames zstd_expand zstd_compress zstd_problem copy_binary_offsets read_file write_file put_file);
 
 my @crc_table;
 
@@ -139,6 +140,16 @@ sub write_file
 	open my $f, '>:raw', $path or die "$path: $!\n";
 	print $f $bytes;
 	close $f or die "$path: $!\n";
+}
+
+# A file in the folder of a file: store, with its folders.  Whole at once, and always a new one, as the etag of a file
+# is made of its inode, size and time; until then in a place where no pull finds it under another name.
+sub put_file
+{
+	my ($dir, $key, $bytes) = @_;
+	File::Path::make_path("$dir/$1") if $key =~ m{(.*)/};
+	write_file("$dir/.new", $bytes);
+	rename "$dir/.new", "$dir/$key" or die "$dir/$key: $!\n";
 }
 
 1;

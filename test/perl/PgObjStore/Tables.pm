@@ -7,7 +7,7 @@ use warnings;
 use Exporter 'import';
 use Test::More;
 
-our @EXPORT = qw(quote_literal dump_queries same_rows fingerprint run_jobs round_trip round_trip_schemas);
+our @EXPORT = qw(quote_literal dump_queries same_rows fingerprint run_jobs pull_sql both_ways round_trip round_trip_schemas);
 
 our @variants = map { my $f = $_; map { { format => $f, compression => $_ } } qw(zstd none) } qw(csv text binary);
 
@@ -64,6 +64,38 @@ sub fingerprint
 	my ($node, $db, $relation) = @_;
 	return $node->sql("SELECT count(*), md5(string_agg(h, '' ORDER BY h)) FROM (SELECT md5(t::text) AS h FROM $relation t) x",
 		db => $db);
+}
+
+# For comparing the direct ways with COPY: roles fast and slow (with pgobjstore.fast_path off) that read all data, and
+# databases in three encodings, each with the server "files" in the folder.  Returns the databases by encoding.
+sub both_ways
+{
+	my ($node, $folder) = @_;
+	my %database = (UTF8 => 'postgres', LATIN1 => 'latin', SQL_ASCII => 'ascii');
+	$node->sql(<<'SQL');
+CREATE ROLE fast LOGIN IN ROLE pg_read_all_data;
+CREATE ROLE slow LOGIN IN ROLE pg_read_all_data;
+ALTER ROLE slow SET pgobjstore.fast_path = off;
+CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C';
+CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C';
+SQL
+	for my $db (values %database)
+	{
+		$node->sql('CREATE EXTENSION pgobjstore', db => $db) if $db ne 'postgres';
+		$node->create_store('files', url => "file://$folder", db => $db);
+		$node->sql('GRANT USAGE ON FOREIGN SERVER files TO fast, slow', db => $db);
+	}
+	return %database;
+}
+
+# A call of objstore_pull, as a statement.  path undef or empty: left out.  Texts of arguments are quoted, arrays and all others
+# are text for it.
+sub pull_sql
+{
+	my ($relation, $path, %arg) = @_;
+	$arg{path} = $path if defined $path && $path ne '';
+	return 'SELECT objstore_pull(' . join(', ', quote_literal($relation),
+		map { "$_ => " . quote_literal($arg{$_}) } sort keys %arg) . ');';
 }
 
 # Queries that answer a job id each, in transactions of their own.  Returns the rows of the jobs, in order, when
