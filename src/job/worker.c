@@ -127,8 +127,8 @@ pgos_others_wait(const PgosLane *mine)
 
 /*
  * Claims the next job.  False: none waits, and the slot is idle since before anybody could have added one, or
- * opened a team, without waking us; or a session begun now would have other settings than ours, and slot.leave is set for the
- * launcher to start one.
+ * opened a team, without waking us; or a session begun now would have other settings than ours, and slot.leave is
+ * set for the launcher to start one.
  */
 static bool
 pgos_worker_claim(MemoryContext context, PgosJob *job)
