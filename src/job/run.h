@@ -5,6 +5,7 @@
 #ifndef PGOS_RUN_H
 #define PGOS_RUN_H
 
+#include "compat.h"
 #include "job/job.h"
 #include "stream/sink.h"
 #include "utils/relcache.h"
