@@ -19,11 +19,13 @@
 #include "access/heapam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/pg_class.h"
 #include "commands/progress.h"
 #include "compat.h"
 #include "copy/copy_load_internal.h"
 #include "copy/decode.h"
+#include "copy/tuple_form.h"
 #include "executor/executor.h"
 #include "guc.h"
 #include "mb/pg_wchar.h"
@@ -39,10 +41,12 @@
 #define PGOS_WINDOW_MIN ((size_t) 256 * 1024)
 #define PGOS_WINDOW_MAX ((size_t) 64 * 1024 * 1024)
 /* Behind the window: what may be read, and a line end. */
-#define PGOS_WINDOW_PAD (PGOS_DECODE_PAD + 2)
+#define PGOS_WINDOW_PAD (PGOS_MARK_BLOCK + 2)
 /* A group is inserted when it has so many rows or bytes: as COPY has it. */
 #define PGOS_GROUP_ROWS 1000
 #define PGOS_GROUP_BYTES 65535
+/* WAL of so many bytes is worth waking the WAL writer. */
+#define PGOS_WAL_BYTES (1024 * 1024)
 /* Of a row, what may be shown in an error's context. */
 #define PGOS_SHOWN_BYTES 1024
 
@@ -71,14 +75,17 @@ typedef struct PgosDirect
 	BulkInsertState	 bistate;
 	CommandId		 command;
 	int				 options;
-	bool			 checks; /* there are constraints */
-	bool			 all;	 /* the file has all columns */
-	bool			 once;	 /* a default has another value the next time */
+	bool			 checks;   /* there are CHECK constraints */
+	bool			 not_null; /* there are columns that must not be null */
+	bool			 all;	   /* the file has all columns */
+	bool			 once;	   /* a default has another value the next time */
 	TupleTableSlot **slots;
-	uint64			*lines; /* of the rows gathered */
+	PgosTupleLayout *layout; /* of a heap; NULL: the table's access method makes the tuples */
+	uint64			*lines;	 /* of the rows gathered */
 	int				 count;
 	size_t			 bytes;
 	int64			 rows; /* inserted */
+	XLogRecPtr		 wal;  /* what the WAL writer has been told of */
 } PgosDirect;
 
 /* ---------------------------------------------------------------- choice */
@@ -151,7 +158,10 @@ pgos_direct_begin(PgosDirect *direct)
 	ExecOpenIndices(direct->rri, false);
 	direct->command = GetCurrentCommandId(true);
 	direct->bistate = GetBulkInsertState();
-	direct->checks = desc->constr != NULL;
+	direct->checks = desc->constr != NULL && desc->constr->num_check > 0;
+	direct->not_null = desc->constr != NULL && desc->constr->has_not_null;
+	if (rel->rd_tableam == GetHeapamTableAmRoutine())
+		direct->layout = pgos_tuple_layout_new(desc);
 	direct->all = list_length(direct->cstate->attnumlist) == desc->natts;
 	for (int i = 0; i < direct->cstate->num_defaults; i++)
 		direct->once |=
@@ -173,6 +183,21 @@ pgos_direct_clear(PgosDirect *direct)
 	direct->group_eol = direct->eol;
 }
 
+/*
+ * Bulk insertion goes round in a few buffers, and before one of them can be written the WAL must be on disk: the
+ * worker would wait for that again and again, as COPY does.  The WAL writer does it meanwhile if it is told in time,
+ * in the way of an asynchronous commit.
+ */
+static void
+pgos_direct_wake_wal_writer(PgosDirect *direct)
+{
+	if (XactLastRecEnd < direct->wal + PGOS_WAL_BYTES)
+		return;
+	if (direct->wal != InvalidXLogRecPtr)
+		XLogSetAsyncXactLSN(XactLastRecEnd);
+	direct->wal = XactLastRecEnd;
+}
+
 /* Inserts the rows gathered. */
 static void
 pgos_direct_flush(PgosDirect *direct)
@@ -188,6 +213,7 @@ pgos_direct_flush(PgosDirect *direct)
 	table_multi_insert(rel, direct->slots, direct->count, direct->command, direct->options,
 					   direct->bistate);
 	MemoryContextSwitchTo(old);
+	pgos_direct_wake_wal_writer(direct);
 	for (int i = 0; i < direct->count && direct->rri->ri_NumIndices > 0; i++)
 	{
 		cstate->cur_lineno = direct->lines[i];
@@ -214,6 +240,34 @@ pgos_direct_defaults(PgosDirect *direct, TupleTableSlot *slot)
 	}
 }
 
+static TupleTableSlot *
+pgos_direct_slot(PgosDirect *direct)
+{
+	Relation rel = direct->load->rel;
+
+	return direct->layout != NULL
+			   ? MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple)
+			   : table_slot_create(rel, NULL);
+}
+
+/* The row in the slot out of the memory of the row. */
+static void
+pgos_direct_keep(PgosDirect *direct, TupleTableSlot *slot)
+{
+	MemoryContext old;
+
+	if (direct->layout == NULL)
+	{
+		ExecMaterializeSlot(slot);
+		return;
+	}
+	old = MemoryContextSwitchTo(slot->tts_mcxt);
+	ExecStoreHeapTuple(pgos_tuple_form(direct->layout, slot->tts_values, slot->tts_isnull), slot,
+					   true);
+	MemoryContextSwitchTo(old);
+	slot->tts_tableOid = RelationGetRelid(direct->load->rel);
+}
+
 /* Takes the record that was split. */
 static void
 pgos_direct_row(PgosDirect *direct, const PgosDecodeRecord *record)
@@ -224,7 +278,7 @@ pgos_direct_row(PgosDirect *direct, const PgosDecodeRecord *record)
 
 	CHECK_FOR_INTERRUPTS();
 	if (slot == NULL)
-		slot = direct->slots[direct->count] = table_slot_create(rel, NULL);
+		slot = direct->slots[direct->count] = pgos_direct_slot(direct);
 	direct->row = direct->at;
 	direct->row_len = record->data_len;
 	direct->line += 1 + record->newlines;
@@ -245,12 +299,12 @@ pgos_direct_row(PgosDirect *direct, const PgosDecodeRecord *record)
 	slot->tts_tableOid = RelationGetRelid(rel);
 	MemoryContextSwitchTo(old);
 
-	if (direct->checks)
+	if (direct->checks || (direct->not_null && memchr(slot->tts_isnull, true,
+													  slot->tts_tupleDescriptor->natts) != NULL))
 		ExecConstraints(direct->rri, slot, direct->estate);
 	if (rel->rd_rel->relispartition)
 		(void) ExecPartitionCheck(direct->rri, slot, direct->estate, true);
-	/* out of the memory of the row */
-	ExecMaterializeSlot(slot);
+	pgos_direct_keep(direct, slot);
 	direct->lines[direct->count++] = direct->line;
 	direct->bytes += record->data_len;
 	direct->at += record->len;

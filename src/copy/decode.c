@@ -178,11 +178,15 @@ pgos_decode_fields(PgosDecoder *dec, char *data, const char *end, char newline,
 	PgosField	 *last = field + dec->count - 1;
 	PgosFieldKind kind = PGOS_FIELD_PLAIN;
 	char		 *begin = data;
-	const char	 *p = data;
+	const char	 *p;
+	PgosMarkWalk  walk;
 
+	if (unlikely(data >= end))
+		return PGOS_DECODE_MORE;
+	pgos_mark_walk_begin(&walk, &dec->between, data);
 	for (;;)
 	{
-		p = pgos_marks_find(&dec->between, p, end);
+		p = pgos_mark_walk_next(&walk, &dec->between, end);
 		if (unlikely(p >= end))
 			return PGOS_DECODE_MORE;
 		if (*p == dec->quote)
@@ -193,6 +197,9 @@ pgos_decode_fields(PgosDecoder *dec, char *data, const char *end, char newline,
 
 			if (unlikely(result != PGOS_DECODE_RECORD))
 				return result;
+			if (unlikely(p >= end))
+				return PGOS_DECODE_MORE;
+			pgos_mark_walk_skip(&walk, &dec->between, p);
 			continue;
 		}
 		field->src = begin + (kind == PGOS_FIELD_QUOTED);
@@ -204,8 +211,7 @@ pgos_decode_fields(PgosDecoder *dec, char *data, const char *end, char newline,
 			return pgos_decode_odd(dec, "too many fields");
 		field++;
 		kind = PGOS_FIELD_PLAIN;
-		p++;
-		begin = data + (p - data);
+		begin = data + (p + 1 - data);
 	}
 	record->data_len = p - data;
 	if (unlikely(field != last))

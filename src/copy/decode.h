@@ -47,7 +47,7 @@ extern const char *pgos_decoder_refusal(CopyFromState cstate);
 extern PgosDecoder *pgos_decoder_new(CopyFromState cstate);
 
 /*
- * Splits the record that begins at data, in a buffer that has PGOS_DECODE_PAD bytes more.  *eol becomes known with
+ * Splits the record that begins at data, in a buffer that has PGOS_MARK_BLOCK bytes more.  *eol becomes known with
  * the first line end.
  */
 extern PgosDecodeResult pgos_decoder_split(PgosDecoder *dec, char *data, const char *end,

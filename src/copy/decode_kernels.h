@@ -2,8 +2,8 @@
  * decode_kernels.h
  *		Bytes and digits for the direct decoder: many bytes a step.
  *
- * Everything here may read up to PGOS_DECODE_PAD bytes behind what it is given, but never looks at them: the
- * caller's buffers are so much longer.  Sixteen bytes a step with SSE2 or NEON, one without (or with
+ * Everything here may read up to PGOS_DECODE_PAD bytes behind what it is given (a walk: PGOS_MARK_BLOCK), but never
+ * looks at them: the caller's buffers are so much longer.  Sixteen bytes a step with SSE2 or NEON, one without (or with
  * PGOS_NO_SIMD).  Pure functions that call nothing of the server; they run anywhere and never raise.
  */
 #ifndef PGOS_DECODE_KERNELS_H
@@ -44,6 +44,19 @@ pgos_marks_init(PgosMarks *marks, char a, char b, char c, char d)
 	}
 }
 
+#ifdef PGOS_VEC
+static inline PgosVec
+pgos_marks_compare(const PgosMarks *marks, const char *p)
+{
+	PgosVec v = pgos_vec_load(p);
+
+	return pgos_vec_or(pgos_vec_or(pgos_vec_eq(v, pgos_vec_load(marks->bytes[0])),
+								   pgos_vec_eq(v, pgos_vec_load(marks->bytes[1]))),
+					   pgos_vec_or(pgos_vec_eq(v, pgos_vec_load(marks->bytes[2])),
+								   pgos_vec_eq(v, pgos_vec_load(marks->bytes[3]))));
+}
+#endif
+
 /* The first of the bytes between p and end, or end. */
 static inline const char *
 pgos_marks_find(const PgosMarks *marks, const char *p, const char *end)
@@ -51,12 +64,7 @@ pgos_marks_find(const PgosMarks *marks, const char *p, const char *end)
 #ifdef PGOS_VEC
 	for (; p < end; p += 16)
 	{
-		PgosVec v = pgos_vec_load(p);
-		PgosVec found = pgos_vec_or(pgos_vec_or(pgos_vec_eq(v, pgos_vec_load(marks->bytes[0])),
-												pgos_vec_eq(v, pgos_vec_load(marks->bytes[1]))),
-									pgos_vec_or(pgos_vec_eq(v, pgos_vec_load(marks->bytes[2])),
-												pgos_vec_eq(v, pgos_vec_load(marks->bytes[3]))));
-		uint64	mask = pgos_vec_mask(found);
+		uint64 mask = pgos_vec_mask(pgos_marks_compare(marks, p));
 
 		if (mask != 0)
 		{
@@ -70,6 +78,70 @@ pgos_marks_find(const PgosMarks *marks, const char *p, const char *end)
 		p++;
 	return p;
 #endif
+}
+
+/*
+ * A walk from mark to mark: a block is looked at once, however many marks there are in it.  One bit of the mask for
+ * each of them that is yet to come.
+ */
+typedef struct PgosMarkWalk
+{
+	const char *block;
+	uint64		mask;
+} PgosMarkWalk;
+
+#ifdef PGOS_VEC_NEON
+#define PGOS_MARK_BLOCK 16
+#define PGOS_MARK_BITS PGOS_VEC_BITS
+#else
+#define PGOS_MARK_BLOCK 64
+#define PGOS_MARK_BITS 1
+#endif
+
+/* Goes on with the bytes from p on; may read PGOS_MARK_BLOCK bytes. */
+static inline void
+pgos_mark_walk_begin(PgosMarkWalk *walk, const PgosMarks *marks, const char *p)
+{
+	uint64 mask = 0;
+
+#if defined(PGOS_VEC_SSE2)
+	for (int i = 0; i < PGOS_MARK_BLOCK; i += 16)
+		mask |= (uint64) pgos_vec_mask(pgos_marks_compare(marks, p + i)) << i;
+#elif defined(PGOS_VEC_NEON)
+	mask = pgos_vec_mask(pgos_marks_compare(marks, p)) & UINT64CONST(0x1111111111111111);
+#else
+	for (int i = 0; i < PGOS_MARK_BLOCK; i++)
+		mask |= (uint64) marks->is_mark[(uint8) p[i]] << i;
+#endif
+	walk->block = p;
+	walk->mask = mask;
+}
+
+/* The next mark before end, or end; may read PGOS_MARK_BLOCK bytes from there on. */
+static inline const char *
+pgos_mark_walk_next(PgosMarkWalk *walk, const PgosMarks *marks, const char *end)
+{
+	const char *p;
+
+	while (walk->mask == 0)
+	{
+		if (end - walk->block <= PGOS_MARK_BLOCK)
+			return end;
+		pgos_mark_walk_begin(walk, marks, walk->block + PGOS_MARK_BLOCK);
+	}
+	p = walk->block + pg_rightmost_one_pos64(walk->mask) / PGOS_MARK_BITS;
+	walk->mask &= walk->mask - 1;
+	return Min(p, end);
+}
+
+/* Leaves out what is before p, which is not before the last mark. */
+static inline void
+pgos_mark_walk_skip(PgosMarkWalk *walk, const PgosMarks *marks, const char *p)
+{
+	if (p - walk->block >= PGOS_MARK_BLOCK)
+		pgos_mark_walk_begin(walk, marks, p);
+	else
+		walk->mask &= PG_UINT64_MAX << ((p - walk->block) * PGOS_MARK_BITS);
 }
 
 /* ---------------------------------------------------------------- digits */

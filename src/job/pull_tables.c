@@ -32,9 +32,9 @@
 #include "job/team.h"
 #include "miscadmin.h"
 #include "store/store.h"
+#include "stream/decompress.h"
 #include "stream/download.h"
 #include "stream/slice_source.h"
-#include "stream/zstd_source.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -219,7 +219,7 @@ pgos_pull_one_table(PgosPullTables *pull, PgosManifestTable *table, PgosSource *
 	char	   *name = pgos_pull_tables_name(table);
 	char	   *url = psprintf("%s (%s)", table->object->url, name);
 	PgosSource *slice = pgos_slice_source_new(from, table->bytes, url);
-	PgosSource *source = slice;
+	PgosSource *source;
 	Relation	rel;
 	bool		created;
 	bool		freeze;
@@ -233,8 +233,7 @@ pgos_pull_one_table(PgosPullTables *pull, PgosManifestTable *table, PgosSource *
 	PopActiveSnapshot();
 	relid = RelationGetRelid(rel);
 	pgos_copy_from_check(rel, table->columns);
-	if (pull->manifest->compression == PGOS_COMPRESSION_ZSTD)
-		source = pgos_zstd_source_new(slice, url);
+	source = pgos_decompress_source_new(pull->manifest->compression, slice, url);
 	freeze =
 		created && rel->rd_rel->relkind == RELKIND_RELATION && table->bytes >= PGOS_FREEZE_BYTES;
 	rows = pgos_copy_from(rel, table->columns, pull->copy_options, freeze, url, source,

@@ -20,13 +20,11 @@
  */
 #include "postgres.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "miscadmin.h"
 #include "store/store.h"
+#include "stream/thread.h"
 #include "stream/zstd_sink.h"
 #include "utils/memutils.h"
 
@@ -71,12 +69,8 @@ typedef struct PgosZstdSink
 	MemoryContext context;
 	MemoryContextCallback callback;
 
-	pthread_t		thread;
-	bool			has_thread;
-	bool			tried_thread;
-	pthread_mutex_t mutex;
-	pthread_cond_t	changed; /* some state or stop has changed */
-	bool			stop;
+	bool	   tried_thread;
+	PgosThread thread;
 	int first; /* chunk that the thread begins with: those before it were compressed without one */
 } PgosZstdSink;
 
@@ -114,38 +108,32 @@ pgos_zstd_thread_main(void *arg)
 	PgosZstdSink *zs = arg;
 	int			  next = zs->first;
 
-	pthread_mutex_lock(&zs->mutex);
+	pthread_mutex_lock(&zs->thread.mutex);
 	for (;;)
 	{
 		PgosChunk *chunk = &zs->chunks[next];
 
-		while (!zs->stop && chunk->state != PGOS_CHUNK_FILLED)
-			pthread_cond_wait(&zs->changed, &zs->mutex);
-		if (zs->stop)
+		while (!zs->thread.stop && chunk->state != PGOS_CHUNK_FILLED)
+			pthread_cond_wait(&zs->thread.changed, &zs->thread.mutex);
+		if (zs->thread.stop)
 			break;
-		pthread_mutex_unlock(&zs->mutex);
+		pthread_mutex_unlock(&zs->thread.mutex);
 		pgos_zstd_compress_chunk(zs->cctx, chunk, zs->out_size);
-		pthread_mutex_lock(&zs->mutex);
+		pthread_mutex_lock(&zs->thread.mutex);
 		chunk->state = PGOS_CHUNK_DONE;
-		pthread_cond_broadcast(&zs->changed);
+		pthread_cond_broadcast(&zs->thread.changed);
 		next = (next + 1) % PGOS_CHUNK_COUNT;
 	}
-	pthread_mutex_unlock(&zs->mutex);
+	pthread_mutex_unlock(&zs->thread.mutex);
 	return NULL;
 }
 
 static void
 pgos_zstd_start_thread(PgosZstdSink *zs)
 {
-	sigset_t all;
-	sigset_t saved;
-
 	zs->tried_thread = true;
 	zs->first = zs->filling;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &saved);
-	zs->has_thread = pthread_create(&zs->thread, NULL, pgos_zstd_thread_main, zs) == 0;
-	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	(void) pgos_thread_start(&zs->thread, pgos_zstd_thread_main, zs);
 }
 
 /* Memory context callback: ends the thread, frees zstd. */
@@ -154,20 +142,10 @@ pgos_zstd_release(void *arg)
 {
 	PgosZstdSink *zs = arg;
 
-	if (zs->has_thread)
-	{
-		pthread_mutex_lock(&zs->mutex);
-		zs->stop = true;
-		pthread_cond_broadcast(&zs->changed);
-		pthread_mutex_unlock(&zs->mutex);
-		pthread_join(zs->thread, NULL);
-		zs->has_thread = false;
-	}
+	pgos_thread_end(&zs->thread);
 	if (zs->cctx != NULL)
 		ZSTD_freeCCtx(zs->cctx);
 	zs->cctx = NULL;
-	pthread_cond_destroy(&zs->changed);
-	pthread_mutex_destroy(&zs->mutex);
 }
 
 static PgosChunkState
@@ -175,11 +153,11 @@ pgos_zstd_chunk_state(PgosZstdSink *zs, PgosChunk *chunk)
 {
 	PgosChunkState state;
 
-	if (!zs->has_thread)
+	if (!zs->thread.running)
 		return chunk->state;
-	pthread_mutex_lock(&zs->mutex);
+	pthread_mutex_lock(&zs->thread.mutex);
 	state = chunk->state;
-	pthread_mutex_unlock(&zs->mutex);
+	pthread_mutex_unlock(&zs->thread.mutex);
 	return state;
 }
 
@@ -199,24 +177,13 @@ pgos_zstd_collect(PgosZstdSink *zs, int until)
 			return;
 		if (state == PGOS_CHUNK_FILLED)
 		{
-			struct timespec deadline;
-
 			if (until < 0)
 				return;
-			/* the network goes on while the thread works; a level of 19 takes about a second for a chunk */
-			pgos_store_wait(NULL, 0);
-			CHECK_FOR_INTERRUPTS();
-			clock_gettime(CLOCK_REALTIME, &deadline);
-			deadline.tv_nsec += 10 * 1000 * 1000;
-			if (deadline.tv_nsec >= 1000 * 1000 * 1000)
-			{
-				deadline.tv_sec++;
-				deadline.tv_nsec -= 1000 * 1000 * 1000;
-			}
-			pthread_mutex_lock(&zs->mutex);
+			/* a level of 19 takes about a second for a chunk */
+			pthread_mutex_lock(&zs->thread.mutex);
 			if (chunk->state == PGOS_CHUNK_FILLED)
-				(void) pthread_cond_timedwait(&zs->changed, &zs->mutex, &deadline);
-			pthread_mutex_unlock(&zs->mutex);
+				pgos_thread_wait(&zs->thread);
+			pthread_mutex_unlock(&zs->thread.mutex);
 			continue;
 		}
 		if (chunk->error != 0)
@@ -228,9 +195,9 @@ pgos_zstd_collect(PgosZstdSink *zs, int until)
 		chunk->mark = NULL;
 		if (chunk->out_len > 0)
 			pgos_sink_write(zs->next, chunk->out, chunk->out_len);
-		pthread_mutex_lock(&zs->mutex);
+		pthread_mutex_lock(&zs->thread.mutex);
 		chunk->state = PGOS_CHUNK_EMPTY;
-		pthread_mutex_unlock(&zs->mutex);
+		pthread_mutex_unlock(&zs->thread.mutex);
 		chunk->in_len = 0;
 		if (zs->emptying == until)
 		{
@@ -279,12 +246,12 @@ pgos_zstd_submit(PgosZstdSink *zs, bool end_frame, bool small)
 
 	if (!zs->tried_thread && !small)
 		pgos_zstd_start_thread(zs);
-	if (zs->has_thread)
+	if (zs->thread.running)
 	{
-		pthread_mutex_lock(&zs->mutex);
+		pthread_mutex_lock(&zs->thread.mutex);
 		chunk->state = PGOS_CHUNK_FILLED;
-		pthread_cond_broadcast(&zs->changed);
-		pthread_mutex_unlock(&zs->mutex);
+		pthread_cond_broadcast(&zs->thread.changed);
+		pthread_mutex_unlock(&zs->thread.mutex);
 	}
 	else
 	{
@@ -351,8 +318,7 @@ pgos_zstd_sink_new(PgosSink *next, int level, size_t frame_size)
 	zs->frame_size = frame_size;
 	zs->out_size = ZSTD_compressBound(PGOS_CHUNK_SIZE + PGOS_CHUNK_LAG);
 	zs->context = CurrentMemoryContext;
-	pthread_mutex_init(&zs->mutex, NULL);
-	pthread_cond_init(&zs->changed, NULL);
+	pgos_thread_init(&zs->thread);
 	zs->callback.func = pgos_zstd_release;
 	zs->callback.arg = zs;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &zs->callback);

@@ -205,6 +205,49 @@ marks(void)
 	ok(good, "the first of the marks is found, and none behind the end");
 }
 
+/* From mark to mark, now and then over some of them: as the decoder goes over what is in quotes. */
+static void
+walks(void)
+{
+	bool good = true;
+
+	for (int i = 0; i < 200000; i++)
+	{
+		static char	 buffer[300 + PGOS_MARK_BLOCK];
+		size_t		 len = 1 + random_bits() % 300;
+		char		*src = buffer + 300 - len;
+		char		 m[PGOS_MARKS];
+		PgosMarks	 all;
+		PgosMarkWalk walk;
+		size_t		 from = 0;
+		uint64		 rare = random_bits() % 100 + 1;
+
+		for (int k = 0; k < PGOS_MARKS; k++)
+			m[k] = (char) random_bits();
+		for (size_t k = 0; k < len + PGOS_MARK_BLOCK; k++)
+			src[k] = random_bits() % rare ? (char) random_bits() : m[random_bits() % PGOS_MARKS];
+		pgos_marks_init(&all, m[0], m[1], m[2], m[3]);
+		pgos_mark_walk_begin(&walk, &all, src);
+		for (;;)
+		{
+			size_t expected = from;
+
+			while (expected < len && memchr(m, src[expected], PGOS_MARKS) == NULL)
+				expected++;
+			good = good && pgos_mark_walk_next(&walk, &all, src + len) == src + expected;
+			if (expected == len || !good)
+				break;
+			from = expected + 1;
+			if (random_bits() % 8 == 0 && from < len)
+			{
+				from += random_bits() % (len - from);
+				pgos_mark_walk_skip(&walk, &all, src + from);
+			}
+		}
+	}
+	ok(good, "a walk meets every mark that it is not led past, and none behind the end");
+}
+
 int
 main(void)
 {
@@ -213,5 +256,6 @@ main(void)
 	times();
 	hexadecimal();
 	marks();
+	walks();
 	return tap_end();
 }
