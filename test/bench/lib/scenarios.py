@@ -95,10 +95,12 @@ SCENARIOS = [
     Scenario("push-levels", "encoder", "push of lineitem, by level and workers", level_ways("lineitem"), raw_bytes("lineitem")),
 
     Scenario("push-tiny", "tiny", "push of %d tables of under 20 rows" % TINY, [
-        small_push("single", "pgobjstore, one job each", lambda bench: push_all(bench, "run/"), cost=3),
+        small_push("single", "pgobjstore, one job each", lambda bench: push_all(bench, "run/", "/"), cost=4),
+        small_push("objects", "pgobjstore, one job each, rows only, no definition",
+                   lambda bench: push_all(bench, "run/", ".csv.zst"), cost=3),
         small_push("files", "pgobjstore, one job, an object for each", lambda bench: push_tables(bench, "run/"), cost=2),
         small_push("packed", "pgobjstore, one job, packed", lambda bench: push_tables(bench, "run/", "packed"), cost=1),
-        script("pool", "Python, 4 threads: COPY, gzip, PUT", "rival push_schema tiny rival/",
+        script("pool", "Python, 4 threads: definition and COPY, gzip, PUT", "rival push_schema tiny rival/",
                after=stores(lambda bench: TINY * 200), cost=6)], tiny,
              [faster("single", "pool", 3), faster("files", "pool", 5), faster("packed", "pool", 15)], chart=True, fixed=True),
     Scenario("pull-tiny", "tiny", "pull of %d tables of under 20 rows, made with their keys" % TINY, [

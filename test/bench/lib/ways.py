@@ -319,7 +319,7 @@ def tiny(bench):
     def make():
         bench.fixture("data functions", lambda: make_functions(bench))
         bench.sql("CALL bench.make_tiny('tiny', %d);\nVACUUM (FREEZE, ANALYZE);" % TINY)
-        push_all(bench, "fixture/tiny/")
+        push_all(bench, "fixture/tiny/", "/")
         push_tables(bench, "fixture/files/")
         push_tables(bench, "fixture/packed/", "packed")
         bench.shell("rival push_schema tiny fixture/rival/")
@@ -329,9 +329,10 @@ def tiny(bench):
     return bench.fixture("%d small tables" % TINY, make)
 
 
-def push_all(bench, prefix):
-    bench.sql(JOBS % ("objstore_push(('tiny.tiny' || n)::regclass, server => 'bench', path => '%s' || n || '/')" % prefix,
-                      TINY))
+def push_all(bench, prefix, suffix):
+    """suffix "/": a dataset each, which is an object and a manifest; else the name of the object."""
+    bench.sql(JOBS % ("objstore_push(('tiny.tiny' || n)::regclass, server => 'bench', path => '%s' || n || '%s')"
+                      % (prefix, suffix), TINY))
 
 
 def push_tables(bench, path, layout="files"):
