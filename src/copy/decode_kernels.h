@@ -148,6 +148,35 @@ pgos_mark_walk_skip(PgosMarkWalk *walk, const PgosMarks *marks, const char *p)
 
 #define PGOS_BYTES_OF(byte) (UINT64CONST(0x0101010101010101) * (byte))
 
+/* Where the byte is in the first len, or len. */
+static inline size_t
+pgos_find_byte(const char *src, size_t len, char byte)
+{
+	size_t at = 0;
+
+#ifndef WORDS_BIGENDIAN
+	/* a byte becomes zero where it is found, and of zeros the lowest is told for certain */
+	for (; at < len; at += 8)
+	{
+		uint64 v;
+
+		memcpy(&v, src + at, 8);
+		v ^= PGOS_BYTES_OF((uint64) (uint8) byte);
+		v = (v - PGOS_BYTES_OF(0x01)) & ~v & PGOS_BYTES_OF(0x80);
+		if (v != 0)
+		{
+			at += pg_rightmost_one_pos64(v) / 8;
+			break;
+		}
+	}
+	return Min(at, len);
+#else
+	while (at < len && src[at] != byte)
+		at++;
+	return at;
+#endif
+}
+
 /* The number that 1 to 8 digits are; false if one of the bytes is none. */
 static inline bool
 pgos_get_digits8(const char *src, size_t len, uint32 *value)

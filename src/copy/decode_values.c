@@ -146,13 +146,12 @@ typedef struct PgosDecimal
 static inline bool
 pgos_decode_decimal(const char *src, size_t len, PgosDecimal *decimal)
 {
-	size_t point = 0;
+	size_t point;
 
 	decimal->negative = len > 0 && *src == '-';
 	src += decimal->negative;
 	len -= decimal->negative;
-	while (point < len && src[point] != '.')
-		point++;
+	point = pgos_find_byte(src, len, '.');
 	decimal->fraction = 0;
 	decimal->digits = 0;
 	if (point == 0 || point > PGOS_NUMERIC_SIDE || !pgos_get_digits(src, point, &decimal->whole))
@@ -228,7 +227,7 @@ pgos_decode_numeric(PgosDecoder *dec, PgosDecodeColumn *col, const char *src, si
 	PgosDecimal decimal;
 	int16		digits[8];
 	int			groups;
-	int			first = 0;
+	int			first;
 	int			last;
 	int			weight;
 	int			scale;
@@ -246,17 +245,27 @@ pgos_decode_numeric(PgosDecoder *dec, PgosDecodeColumn *col, const char *src, si
 			return false;
 		scale = col->scale;
 	}
-	digits[0] = (int16) (decimal.whole / UINT64CONST(1000000000000));
-	digits[1] = (int16) (decimal.whole / 100000000 % 10000);
-	digits[2] = (int16) ((uint32) (decimal.whole % 100000000) / 10000);
-	digits[3] = (int16) ((uint32) (decimal.whole % 100000000) % 10000);
+	first = 2;
+	if (decimal.whole >= 100000000)
+	{
+		uint32 high = (uint32) (decimal.whole / 100000000);
+
+		digits[0] = (int16) (high / 10000);
+		digits[1] = (int16) (high % 10000);
+		decimal.whole %= 100000000;
+		first = 0;
+	}
+	digits[2] = (int16) ((uint32) decimal.whole / 10000);
+	digits[3] = (int16) ((uint32) decimal.whole % 10000);
 	groups = (decimal.digits + 3) / 4;
 	decimal.fraction *= pgos_powers_of_ten[4 * groups - decimal.digits];
-	for (int i = 3 + groups; i > 3; i--)
+	for (int i = 3 + groups; i > 4; i--)
 	{
 		digits[i] = (int16) (decimal.fraction % 10000);
 		decimal.fraction /= 10000;
 	}
+	if (groups > 0)
+		digits[4] = (int16) decimal.fraction;
 	last = 4 + groups;
 	while (first < last && digits[first] == 0)
 		first++;

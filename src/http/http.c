@@ -411,7 +411,7 @@ pgos_http_drive(long timeout_ms, bool (*until)(void *arg), void *arg)
 			continue;
 		rc = WaitLatchOrSocket(
 			MyLatch, WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-			pgos_multi_fd(), pause, PGOS_COMPAT_WAIT_EVENT(wait_event, "PgobjstoreHttp"));
+			pgos_multi_fd(), pause, PGOS_COMPAT_WAIT_EVENT(wait_event, "ObjstoreHttp"));
 		if (rc & WL_LATCH_SET)
 			ResetLatch(MyLatch);
 		/* Time spent waiting here is time in which the server was listened to. */

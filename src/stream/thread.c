@@ -9,9 +9,11 @@
 #include <signal.h>
 #include <time.h>
 
+#include "compat.h"
 #include "miscadmin.h"
 #include "store/store.h"
 #include "stream/thread.h"
+#include "utils/wait_event.h"
 
 /* How long the owner waits before it looks after the network and interrupts again. */
 #define PGOS_THREAD_WAIT_NS (10 * 1000 * 1000)
@@ -42,6 +44,7 @@ pgos_thread_start(PgosThread *thread, void *(*main)(void *), void *arg)
 void
 pgos_thread_wait(PgosThread *thread)
 {
+	static uint32	wait_event = 0;
 	struct timespec deadline;
 
 	clock_gettime(CLOCK_REALTIME, &deadline);
@@ -51,7 +54,9 @@ pgos_thread_wait(PgosThread *thread)
 		deadline.tv_sec++;
 		deadline.tv_nsec -= PGOS_NS_PER_S;
 	}
+	pgstat_report_wait_start(PGOS_COMPAT_WAIT_EVENT(wait_event, "ObjstoreCompression"));
 	(void) pthread_cond_timedwait(&thread->changed, &thread->mutex, &deadline);
+	pgstat_report_wait_end();
 	pthread_mutex_unlock(&thread->mutex);
 	pgos_store_wait(NULL, 0);
 	CHECK_FOR_INTERRUPTS();

@@ -205,6 +205,33 @@ marks(void)
 	ok(good, "the first of the marks is found, and none behind the end");
 }
 
+static void
+bytes_found(void)
+{
+	bool good = true;
+
+	for (int i = 0; i < 300000; i++)
+	{
+		size_t len = random_bits() % 40;
+		char  *src = at_the_end(len);
+		char   byte = (char) random_bits();
+		size_t first = 0;
+
+		for (size_t k = 0; k < len + PGOS_DECODE_PAD; k++)
+			src[k] =
+				random_bits() % 16 ? (char) (byte + random_bits() % 3 - 1) : (char) random_bits();
+		if (random_bits() % 2)
+		{
+			for (size_t k = 0; k < len; k++)
+				src[k] += src[k] == byte;
+		}
+		while (first < len && src[first] != byte)
+			first++;
+		good = good && pgos_find_byte(src, len, byte) == first;
+	}
+	ok(good, "the first of a byte is found, and none behind the end");
+}
+
 /* From mark to mark, now and then over some of them: as the decoder goes over what is in quotes. */
 static void
 walks(void)
@@ -256,6 +283,7 @@ main(void)
 	times();
 	hexadecimal();
 	marks();
+	bytes_found();
 	walks();
 	return tap_end();
 }
