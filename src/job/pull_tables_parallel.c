@@ -4,8 +4,8 @@
  *
  * Rows of one transaction can be written by one process only, so tables must be committed before all of them are
  * there.  They are made in schemas of their own, objstore_pull_<job>_<n>, one for each schema of the dataset, with
- * indexes and all; the job's transaction moves them to their places, builds the foreign keys, and says "done":
- * under their names they appear at once, or not at all.
+ * indexes and all; the job's transaction renames such a schema if there is none of the right name, else moves the
+ * tables, builds the foreign keys, and says "done": under their names they appear at once, or not at all.
  *
  *		leader								helpers
  *		------								-------
@@ -13,7 +13,7 @@
  *		open the team						join, read the manifest
  *		take units, load, commit			take units, load, commit
  *		wait for all
- *		(pull_tables.c) move them,
+ *		(pull_tables.c) rename, move,
  *		load the others, foreign keys,
  *		"done", commit
  *
@@ -107,6 +107,19 @@ pgos_staging_drop_schemas(PgosRun *run)
 	MemoryContextSwitchTo(run->context);
 }
 
+static bool
+pgos_is_in_list(List *names, const char *name)
+{
+	ListCell *lc;
+
+	foreach (lc, names)
+	{
+		if (strcmp(lfirst(lc), name) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Tables that are made of one CREATE TABLE: partitions would not move with their table. */
 static bool
 pgos_table_is_plain(PgosManifestTable *table)
@@ -126,14 +139,11 @@ pgos_plain_tables(PgosPullTables *pull)
 	{
 		PgosManifestTable *table = lfirst(lc);
 		char			  *schema = pgos_json_string(table->relation, "schema");
-		bool			   known = false;
 
 		if (!pgos_table_is_plain(table))
 			continue;
 		tables = lappend(tables, table);
-		for (int i = 0; i < list_length(pull->schemas) && !known; i++)
-			known = strcmp(list_nth(pull->schemas, i), schema) == 0;
-		if (!known)
+		if (!pgos_is_in_list(pull->schemas, schema))
 			pull->schemas = lappend(pull->schemas, schema);
 	}
 	return tables;
@@ -390,31 +400,64 @@ pgos_pull_tables_parallel(PgosPullTables *pull)
 	return NIL;
 }
 
+/*
+ * Where the dataset's schema is not here, ours becomes it, with all that is in it.  True: so it is.
+ */
+static bool
+pgos_staging_rename_schema(PgosPullTables *pull, const char *schema)
+{
+	if (OidIsValid(get_namespace_oid(schema, true)))
+		return false;
+	pgos_run_utility(psprintf("ALTER SCHEMA %s RENAME TO %s",
+							  quote_identifier(pgos_pull_tables_staging(pull, schema)),
+							  quote_identifier(schema)));
+	return true;
+}
+
+/* Moves a table to its schema, which is here; returns its OID. */
+static Oid
+pgos_staging_move_table(PgosPullTables *pull, PgosManifestTable *table, const char *schema,
+						const char *name)
+{
+	char *staging = pgos_pull_tables_staging(pull, schema);
+	Oid	  relid = get_relname_relid(name, get_namespace_oid(staging, false));
+
+	if (OidIsValid(get_relname_relid(name, get_namespace_oid(schema, false))))
+		ereport(ERROR, (errcode(ERRCODE_DUPLICATE_TABLE),
+						errmsg("relation %s exists already", pgos_pull_tables_name(table)),
+						errdetail("It was created while the data was loaded."),
+						errhint("Drop it, and pull again.")));
+	pgos_run_utility(psprintf("ALTER TABLE %s SET SCHEMA %s",
+							  quote_qualified_identifier(staging, name), quote_identifier(schema)));
+	return relid;
+}
+
 void
 pgos_pull_tables_publish(PgosPullTables *pull, List *staged)
 {
+	List	 *moving = NIL; /* schemas that are here, with tables of ours to come */
 	ListCell *lc;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
+	foreach (lc, pull->schemas)
+	{
+		if (!pgos_staging_rename_schema(pull, lfirst(lc)))
+			moving = lappend(moving, lfirst(lc));
+	}
 	foreach (lc, staged)
 	{
 		PgosManifestTable *table = lfirst(lc);
 		char			  *schema = pgos_json_string(table->relation, "schema");
 		char			  *name = pgos_json_string(table->relation, "name");
-		char			  *staging = pgos_pull_tables_staging(pull, schema);
-		Oid				   relid = get_relname_relid(name, get_namespace_oid(staging, false));
+		Oid				   relid;
 
-		if (OidIsValid(get_relname_relid(name, pgos_pull_tables_schema(schema))))
-			ereport(ERROR, (errcode(ERRCODE_DUPLICATE_TABLE),
-							errmsg("relation %s exists already", pgos_pull_tables_name(table)),
-							errdetail("It was created while the data was loaded."),
-							errhint("Drop it, and pull again.")));
-		pgos_run_utility(psprintf("ALTER TABLE %s SET SCHEMA %s",
-								  quote_qualified_identifier(staging, name),
-								  quote_identifier(schema)));
+		if (pgos_is_in_list(moving, schema))
+			relid = pgos_staging_move_table(pull, table, schema, name);
+		else
+			relid = get_relname_relid(name, get_namespace_oid(schema, false));
 		pgos_pull_tables_created(pull, table, relid);
 	}
-	foreach (lc, pull->schemas)
+	foreach (lc, moving)
 		pgos_run_utility(psprintf("DROP SCHEMA %s",
 								  quote_identifier(pgos_pull_tables_staging(pull, lfirst(lc)))));
 	PopActiveSnapshot();

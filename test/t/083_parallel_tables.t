@@ -92,6 +92,8 @@ for my $layout ('files', 'packed')
 		AND NOT relispartition AND relnamespace IN ('one'::regnamespace, '"Two é"'::regnamespace)), server => 'lake', layout => '$layout')));
 	$path{$layout} = $push->{path};
 	new_database('clone');
+	# a schema that is not there is renamed, into the others tables are moved
+	$node->sql('CREATE SCHEMA one', db => 'clone') if $layout eq 'packed';
 	my $pull = $node->ok_job("SELECT objstore_pull_tables('$push->{path}', 'lake', parallel => 3)", $layout, db => 'clone');
 	like($pull->{note}, qr/^loaded by up to 3 workers/, "$layout: several workers");
 	is($pull->{rows}, $push->{rows}, "$layout: rows");

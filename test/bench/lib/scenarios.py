@@ -6,8 +6,8 @@ Adding one: a Scenario(...) in SCENARIOS with ways made by the functions of ways
 from harness import BUCKET, Bar, Scenario, faster
 from ways import (OBJECTS, TINY, check_readings, copy_local, drop_target, encoder, encoder_ways, far, finish_objects,
                   forget_files, in_flight, make_light_target, make_readings, make_target_with, many_objects, ours, prepare_encoder, pull,
-                  pull_all, pull_by_copy, pull_rivals, pull_tables, push, push_all, push_by_copy, push_limits, push_rivals,
-                  push_tables, push_workers, raw_bytes, script, size_of, small_pull, small_push, stores, tiny)
+                  pull_all, pull_by_copy, pull_rivals, pull_tables, push, push_all, push_by_copy, push_limits, push_plain,
+                  push_rivals, push_tables, push_workers, raw_bytes, script, size_of, small_pull, small_push, stores, tiny)
 
 
 def push_scenario(name, group, t, title, bars=(), slow=2, chart=False):
@@ -95,7 +95,8 @@ SCENARIOS = [
     Scenario("push-levels", "encoder", "push of lineitem, by level and workers", level_ways("lineitem"), raw_bytes("lineitem")),
 
     Scenario("push-tiny", "tiny", "push of %d tables of under 20 rows" % TINY, [
-        small_push("single", "pgobjstore, one job each", lambda bench: push_all(bench, "run/", "/"), cost=4),
+        small_push("single", "pgobjstore, one job each", push_plain, cost=4),
+        small_push("placed", "pgobjstore, one job each, path given", lambda bench: push_all(bench, "run/", "/"), cost=5),
         small_push("objects", "pgobjstore, one job each, rows only, no definition",
                    lambda bench: push_all(bench, "run/", ".csv.zst"), cost=3),
         small_push("files", "pgobjstore, one job, an object for each", lambda bench: push_tables(bench, "run/"), cost=2),

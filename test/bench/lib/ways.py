@@ -150,11 +150,11 @@ def in_flight(make, server="bench", arguments="", costs=(8, 8, 8)):
 
 def encoder(name, title, t, fmt, level="NULL", fast_path="true", cost=4.0):
     return Way(name, title, lambda bench: bench.sql_seconds(
-        "SELECT bench.null_push('%s', '%s', %s, %s);" % (t, fmt, fast_path, level)), ours=True, cost=cost * size_of(t))
+        "SELECT bench.null_push('%s', '%s', %s, %s);" % (t, fmt, fast_path, level), t), ours=True, cost=cost * size_of(t))
 
 
 def copy_null(name, title, t, options):
-    return Way(name, title, lambda bench: bench.sql_seconds("COPY %s TO '/dev/null' (%s);" % (t, options)),
+    return Way(name, title, lambda bench: bench.sql_seconds("COPY %s TO '/dev/null' (%s);" % (t, options), t),
                cost=14 * size_of(t))
 
 
@@ -337,13 +337,19 @@ def push_all(bench, prefix, suffix):
                       % (prefix, suffix), TINY))
 
 
+def push_plain(bench):
+    """As one types it: each job makes a folder of its own, under run/."""
+    bench.fixture("server for run/", lambda: bench.make_server("run", bench.env["S3_ENDPOINT"], prefix="run"))
+    bench.sql(JOBS % ("objstore_push(('tiny.tiny' || n)::regclass, server => 'run')", TINY))
+
+
 def push_tables(bench, path, layout="files"):
     return bench.job("objstore_push_tables(schema => 'tiny', server => 'bench', path => '%s', layout => '%s')"
                      % (path, layout)).engine
 
 
 def pull_all(bench):
-    bench.sql(JOBS % ("objstore_pull('tiny.tiny' || n, server => 'bench', path => 'fixture/tiny/' || n || '/')", TINY), "clone")
+    bench.sql("CREATE SCHEMA tiny;\n" + JOBS % ("objstore_pull('tiny.tiny' || n, server => 'bench', path => 'fixture/tiny/' || n || '/')", TINY), "clone")
 
 
 def pull_tables(bench, path, workers):
@@ -355,11 +361,11 @@ def small_push(name, title, run, **more):
 
 
 def small_pull(name, title, run, **more):
-    return Way(name, title, run, before=empty_schema, after=check_schema, **more)
+    return Way(name, title, run, before=drop_schema, after=check_schema, **more)
 
 
-def empty_schema(bench):
-    bench.sql("DROP SCHEMA IF EXISTS tiny CASCADE;\nCREATE SCHEMA tiny;", "clone")
+def drop_schema(bench):
+    bench.sql("DROP SCHEMA IF EXISTS tiny CASCADE;", "clone")
 
 
 def check_schema(bench):
