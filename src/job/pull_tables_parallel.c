@@ -18,7 +18,7 @@
  *		"done", commit
  *
  * A unit is some neighbouring tables, each range of the team is one: first and end are positions in the list of
- * tables that leader and helpers work out alike.  The point is not only that there are several cores: each index
+ * tables that leader and helpers make of the manifest alike.  The point is not only that there are several cores: each index
  * that is built waits for the disk.
  *
  * Where this way may see things in another way than one table after the other would, that is what is done after
@@ -47,8 +47,11 @@
 /* From so many tables, or stored bytes, on a second worker is worth its start. */
 #define PGOS_PARALLEL_TABLES 16
 #define PGOS_PARALLEL_TABLES_BYTES ((int64) 16 * 1024 * 1024)
-/* Units for all workers together: the last ones to finish should not leave the others idle for long. */
-#define PGOS_UNITS 64
+/*
+ * Units for each worker: the last ones to finish should not leave the others idle for long, but each fetches the
+ * object that it shares with others.
+ */
+#define PGOS_UNITS_PER_WORKER 8
 /* What a table costs without its rows, as if it were so many stored bytes more. */
 #define PGOS_TABLE_WEIGHT ((int64) 64 * 1024)
 /* An object up to this size may be fetched once for each of the units that have tables in it. */
@@ -149,18 +152,34 @@ pgos_plain_tables(PgosPullTables *pull)
 	return tables;
 }
 
-/*
- * Divides the tables into units: number i is those from ends[i - 1] (0) to before ends[i].  Returns their number,
- * PGOS_TEAM_RANGES at most.  Leader and helpers get the same.
- */
-static int
-pgos_make_units(List *tables, int *ends)
+/* Writes down what tells a unit from that of another dataset. */
+static void
+pgos_describe_unit(List *tables, int first, int end, PgosTeamRange *range)
+{
+	memset(range, 0, sizeof(PgosTeamRange));
+	range->first = first;
+	range->end = end;
+	INIT_CRC32C(range->crc);
+	for (int i = first; i < end; i++)
+	{
+		PgosManifestTable *table = list_nth(tables, i);
+
+		range->bytes += table->bytes;
+		COMP_CRC32C(range->crc, &table->object->crc, sizeof(table->object->crc));
+	}
+}
+
+/* Divides the tables into units, about so many and no more: the team's ranges. */
+static void
+pgos_make_units(List *tables, int units, PgosTeam *team)
 {
 	int64	  total = 0;
 	int64	  weight = 0;
-	int		  count = 0;
+	int		  first = 0;
 	ListCell *lc;
 
+	units = Min(units, PGOS_TEAM_RANGES);
+	team->range_count = 0;
 	foreach (lc, tables)
 		total += PGOS_TABLE_WEIGHT + ((PgosManifestTable *) lfirst(lc))->bytes;
 	foreach (lc, tables)
@@ -173,13 +192,15 @@ pgos_make_units(List *tables, int *ends)
 		shared = next != NULL && ((PgosManifestTable *) lfirst(next))->object == table->object;
 		/* so many units at most, as each but the last has a share of that weight */
 		if (next == NULL ||
-			(weight >= total / PGOS_UNITS && !(shared && table->object->bytes > PGOS_SHARED_BYTES)))
+			(weight >= total / units && !(shared && table->object->bytes > PGOS_SHARED_BYTES)))
 		{
-			ends[count++] = foreach_current_index(lc) + 1;
+			int end = foreach_current_index(lc) + 1;
+
+			pgos_describe_unit(tables, first, end, &team->ranges[team->range_count++]);
+			first = end;
 			weight = 0;
 		}
 	}
-	return count;
 }
 
 /* Whether objects made in another schema and moved have other rights than those made in their place. */
@@ -273,32 +294,12 @@ pgos_staging_make_schemas(PgosPullTables *pull)
 	pull->run->staging = true;
 }
 
-/* Writes down what tells a unit from that of another dataset. */
-static void
-pgos_describe_unit(List *tables, int first, int end, PgosTeamRange *range)
-{
-	memset(range, 0, sizeof(PgosTeamRange));
-	range->first = first;
-	range->end = end;
-	INIT_CRC32C(range->crc);
-	for (int i = first; i < end; i++)
-	{
-		PgosManifestTable *table = list_nth(tables, i);
-
-		range->bytes += table->bytes;
-		COMP_CRC32C(range->crc, &table->object->crc, sizeof(table->object->crc));
-	}
-}
-
 static void
 pgos_stage_tables(PgosPullTables *pull, List *tables, PgosTeam *team, int workers)
 {
-	int	  ends[PGOS_TEAM_RANGES];
 	int64 rows = 0;
 
-	team->range_count = pgos_make_units(tables, ends);
-	for (int i = 0; i < team->range_count; i++)
-		pgos_describe_unit(tables, i > 0 ? ends[i - 1] : 0, ends[i], &team->ranges[i]);
+	pgos_make_units(tables, workers * PGOS_UNITS_PER_WORKER, team);
 	strlcpy(team->folder, pull->folder, sizeof(team->folder));
 	pgos_staging_make_schemas(pull);
 	pgos_team_open(team, Min(workers, team->range_count) - 1);
@@ -469,8 +470,7 @@ pgos_pull_tables_help(PgosRun *run)
 	PgosTeam	   *team = run->team;
 	PgosPullTables *pull;
 	List		   *tables;
-	int				ends[PGOS_TEAM_RANGES];
-	bool			same;
+	bool			same = true;
 
 	/* there is no snapshot to share: the leader need not wait for us */
 	pgos_team_imported(team);
@@ -478,13 +478,16 @@ pgos_pull_tables_help(PgosRun *run)
 	run->job->path = pgos_text_from_utf8(team->folder, strlen(team->folder));
 	pull = pgos_pull_tables_begin(run);
 	tables = pgos_plain_tables(pull);
-	same = pgos_make_units(tables, ends) == team->range_count;
 	for (int i = 0; same && i < team->range_count; i++)
 	{
-		PgosTeamRange unit;
+		PgosTeamRange *theirs = &team->ranges[i];
+		PgosTeamRange  ours;
 
-		pgos_describe_unit(tables, i > 0 ? ends[i - 1] : 0, ends[i], &unit);
-		same = unit.bytes == team->ranges[i].bytes && unit.crc == team->ranges[i].crc;
+		same = theirs->end <= (BlockNumber) list_length(tables);
+		if (!same)
+			break;
+		pgos_describe_unit(tables, theirs->first, theirs->end, &ours);
+		same = ours.bytes == theirs->bytes && ours.crc == theirs->crc;
 	}
 	if (!same)
 		pgos_run_dataset_changed(run);

@@ -4,7 +4,7 @@ scenarios - what is measured.  A scenario is a list of ways to do the same work;
 Adding one: a Scenario(...) in SCENARIOS with ways made by the functions of ways.py.
 """
 from harness import BUCKET, Bar, Scenario, faster
-from ways import (OBJECTS, TINY, check_readings, copy_local, drop_target, encoder, encoder_ways, far, finish_objects,
+from ways import (OBJECTS, TINY, check_readings, clone, copy_local, drop_clones, drop_target, encoder, encoder_ways, far, finish_objects,
                   forget_files, in_flight, make_light_target, make_readings, make_target_with, many_objects, ours, prepare_encoder, pull,
                   pull_all, pull_by_copy, pull_rivals, pull_tables, push, push_all, push_by_copy, push_limits, push_plain,
                   push_rivals, push_tables, push_workers, raw_bytes, script, size_of, small_pull, small_push, stores, tiny)
@@ -106,15 +106,17 @@ SCENARIOS = [
              [faster("single", "pool", 3), faster("files", "pool", 5), faster("packed", "pool", 15)], chart=True, fixed=True),
     Scenario("pull-tiny", "tiny", "pull of %d tables of under 20 rows, made with their keys" % TINY, [
         small_pull("single", "pgobjstore, one job each", pull_all, ours=True, worker=True, cost=6),
-        small_pull("files", "pgobjstore, one job, four workers", lambda bench: pull_tables(bench, "fixture/files/", 4), ours=True,
+        small_pull("files", "pgobjstore, one job, two workers", lambda bench: pull_tables(bench, "fixture/files/", 2), ours=True,
                    worker=True, cost=2),
-        small_pull("packed", "pgobjstore, one job, packed, four workers", lambda bench: pull_tables(bench, "fixture/packed/", 4),
+        small_pull("packed", "pgobjstore, one job, packed, two workers", lambda bench: pull_tables(bench, "fixture/packed/", 2),
+                   ours=True, worker=True, cost=2),
+        small_pull("four", "pgobjstore, one job, packed, four workers", lambda bench: pull_tables(bench, "fixture/packed/", 4),
                    ours=True, worker=True, cost=2),
         small_pull("one", "pgobjstore, one job, one worker", lambda bench: pull_tables(bench, "fixture/files/", 1), ours=True,
                    worker=True, cost=4),
         small_pull("pool", "Python, 4 threads: GET, gzip, COPY",
-                   lambda bench: bench.shell("rival pull_schema tiny fixture/rival/", PGDATABASE="clone") and None, cost=6)],
-             tiny, [faster("files", "pool", 4), faster("packed", "pool", 5)], chart=True, fixed=True),
+                   lambda bench: bench.shell("rival pull_schema tiny fixture/rival/", PGDATABASE=clone(bench)) and None, cost=6)],
+             tiny, [faster("files", "pool", 4), faster("packed", "pool", 5)], drop_clones, chart=True, fixed=True),
 
     Scenario("push-concurrency", "scaling", "push of lineitem, by requests in flight",
              in_flight(lambda name, title, **more: push(name, title, "lineitem", **more), arguments="parallel => 1"),
