@@ -43,6 +43,22 @@ def kept(out, scale, names):
     return found
 
 
+def published(docs, done, names):
+    """
+    What docs/ shows: done, and of what was published before and measured on the same machine and versions, the
+    scenarios that done does not have.  So a new figure for one scenario does not cost hours for the others.
+    """
+    path = os.path.join(docs, "performance.json")
+    old = []
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as f:
+            old = json.load(f)
+    newest = max(done, key=lambda s: s["when"])
+    by_name = {s["name"]: s for s in old if s["facts"] == newest["facts"] and s["scale"] == newest["scale"]}
+    by_name.update({s["name"]: s for s in done})
+    return [by_name[name] for name in names if name in by_name]
+
+
 # ---------------------------------------------------------------- figures
 
 def number(value):
@@ -151,7 +167,7 @@ def write(out, done):
 
 
 def write_docs(docs, done):
-    """The part between the marks of PERFORMANCE.md, and its chart."""
+    """The part between the marks of PERFORMANCE.md, its chart, and performance.json, which published() reads."""
     path = os.path.join(docs, "PERFORMANCE.md")
     with open(path, encoding="utf-8") as f:
         content = f.read()
@@ -159,6 +175,8 @@ def write_docs(docs, done):
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise SystemExit("%s has no marks for the results" % path)
+    write_file(os.path.join(docs, "performance.json"),
+               "[\n%s\n]\n" % ",\n".join(json.dumps(s, sort_keys=True) for s in done))
     write_file(os.path.join(docs, "performance.svg"), svg([s for s in done if s["chart"]] or done))
     write_file(path, before + BEGIN + "\n" + "\n".join(body(done, "###", "performance.svg")) + "\n" + END + after)
 

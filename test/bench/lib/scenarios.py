@@ -7,7 +7,7 @@ from harness import BUCKET, Bar, Scenario, faster
 from ways import (OBJECTS, TINY, check_readings, clone, copy_local, drop_clones, drop_target, encoder, encoder_ways, far, finish_objects,
                   forget_files, in_flight, make_light_target, make_readings, make_target_with, many_objects, ours, prepare_encoder, pull,
                   pull_all, pull_by_copy, pull_rivals, pull_tables, push, push_all, push_by_copy, push_limits, push_plain,
-                  push_rivals, push_tables, push_workers, raw_bytes, script, size_of, small_pull, small_push, stores, tiny)
+                  push_rivals, push_tables, push_workers, raw_bytes, restore, script, size_of, small_pull, small_push, stores, tiny)
 
 
 def push_scenario(name, group, t, title, bars=(), slow=2, chart=False):
@@ -115,7 +115,8 @@ SCENARIOS = [
         small_pull("one", "pgobjstore, one job, one worker", lambda bench: pull_tables(bench, "fixture/files/", 1), ours=True,
                    worker=True, cost=4),
         small_pull("pool", "Python, 4 threads: GET, gzip, COPY",
-                   lambda bench: bench.shell("rival pull_schema tiny fixture/rival/", PGDATABASE=clone(bench)) and None, cost=6)],
+                   lambda bench: bench.shell("rival pull_schema tiny fixture/rival/", PGDATABASE=clone(bench)) and None, cost=6),
+        small_pull("limit", "psql, one transaction, of pg_dump's file on the disk", restore, cost=3)],
              tiny, [faster("files", "pool", 4), faster("packed", "pool", 5)], drop_clones, chart=True, fixed=True),
 
     Scenario("push-concurrency", "scaling", "push of lineitem, by requests in flight",

@@ -325,6 +325,7 @@ def tiny(bench):
         push_tables(bench, "fixture/files/")
         push_tables(bench, "fixture/packed/", "packed")
         bench.shell("rival push_schema tiny fixture/rival/")
+        bench.shell("pg_dump -n tiny -f '%s/tiny.sql'" % bench.data)
         bench.sql("CREATE DATABASE pattern")
         bench.sql("CREATE EXTENSION pgobjstore", "pattern")
         bench.make_server("bench", bench.env["S3_ENDPOINT"], "pattern")
@@ -355,6 +356,11 @@ def pull_all(bench):
 
 def pull_tables(bench, path, workers):
     return bench.job("objstore_pull_tables(server => 'bench', path => '%s', parallel => %d)" % (path, workers), clone(bench)).engine
+
+
+def restore(bench):
+    """What PostgreSQL itself needs for it in one session: pg_dump's file, on the disk, in one transaction."""
+    bench.shell("psql -Xq1 -v ON_ERROR_STOP=1 -o /dev/null -f '%s/tiny.sql'" % bench.data, PGDATABASE=clone(bench))
 
 
 def small_push(name, title, run, **more):
