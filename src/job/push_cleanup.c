@@ -65,6 +65,7 @@ void
 pgos_push_cleanup(PgosRun *run)
 {
 	List	 *written = run->written;
+	char	 *lost = NULL; /* where a helper has left open uploads */
 	ListCell *lc;
 
 	/* first, as the store may fail us: helpers take back what they are at; what they had finished is left to us */
@@ -76,6 +77,8 @@ pgos_push_cleanup(PgosRun *run)
 		pgos_team_stop(team);
 		push->suffix = team->suffix[0] != '\0' ? pstrdup(team->suffix) : NULL;
 		written = list_concat(pgos_push_team_objects(push, team), written);
+		if (team->lost)
+			lost = push->place;
 		run->team = NULL;
 		pgos_team_release(team);
 	}
@@ -93,6 +96,8 @@ pgos_push_cleanup(PgosRun *run)
 
 		pgos_push_remove_written(run, object->key, object->etag);
 	}
+	if (lost != NULL)
+		(void) pgos_upload_abort_all(run->store, lost);
 }
 
 void

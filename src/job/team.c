@@ -68,7 +68,7 @@ pgos_team_new(int64 job_id)
 		team->job_id = job_id;
 		team->leader_pid = MyProcPid;
 		team->seats = team->joined = team->importing = team->active = 0;
-		team->failed = team->told = false;
+		team->failed = team->told = team->lost = false;
 		team->snapshot[0] = team->suffix[0] = team->copy_reason[0] = '\0';
 		team->range_count = 0;
 		pg_atomic_write_u32(&team->next_range, 0);
@@ -223,7 +223,7 @@ pgos_team_exit(void)
 			if (team->helpers[j] == MyProcPid)
 			{
 				pgos_team_forget(team, j);
-				mine = true;
+				team->lost = mine = true;
 			}
 		}
 		if (!mine)

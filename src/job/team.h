@@ -62,6 +62,7 @@ typedef struct PgosTeam
 	pid_t helpers[64]; /* 0: has left */
 	bool  helper_importing[64];
 	bool  told; /* helpers have been told to stop */
+	bool  lost; /* a helper was terminated, and took nothing back */
 	bool  failed;
 	/* of the first failure */
 	int	 sqlstate;

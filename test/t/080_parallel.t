@@ -156,6 +156,30 @@ $node->sql('ALTER TABLE account DISABLE ROW LEVEL SECURITY');
 	$s3->no_open_uploads($bucket);
 }
 
+# A helper that is terminated in the middle of an upload: the push fails, and the leader takes back what the helper cannot.
+{
+	my $proxy = $s3->proxy([ { method => '^PUT$', match => 'partNumber=2', times => -1, action => 'delay', ms => 3000 } ]);
+	$node->create_store('slow', url => "s3://$bucket/lost", store => $proxy);
+	my $id = $node->sql("SELECT objstore_push('account', server => 'slow', path => 'set/', compression => 'none', parallel => 2)");
+	my $begun = 0;
+	for (1 .. 100)
+	{
+		$begun = @{ $s3->client('uploads', $bucket, 'lost/') };
+		last if $begun >= 2;
+		select undef, undef, undef, 0.1;
+	}
+	cmp_ok($begun, '>=', 2, 'leader and helper have uploads under way');
+	$node->sql(<<"SQL");
+SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
+WHERE a.backend_type = 'pgobjstore worker' AND a.state = 'active' AND a.pid <> (SELECT pid FROM objstore_jobs WHERE job_id = $id)
+SQL
+	my $job = $node->wait_job($id, timeout => 120);
+	is($job->{state}, 'failed', 'a terminated helper: the push fails');
+	is($job->{sqlstate}, '57P01', 'and says that it was terminated');
+	is_deeply([ $s3->object_keys($bucket, 'lost/') ], [], 'no object is left');
+	$s3->no_open_uploads($bucket);
+}
+
 # A worker that is terminated in the middle: the job is done again, whole.
 {
 	my $id = $node->sql("SELECT objstore_push('account', server => 'lake', parallel => 2)");
