@@ -18,6 +18,10 @@
  */
 #include "postgres.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "commands/prepare.h"
@@ -513,6 +517,20 @@ pgos_worker_scan(void)
 	LWLockRelease(pgos_shared->lock);
 }
 
+/*
+ * Larger pieces of memory come from the kernel and go back to it.  glibc would raise that threshold as soon as the first
+ * part is freed, and an idle worker would keep what its largest job has needed.
+ */
+#define PGOS_MMAP_THRESHOLD (1024 * 1024)
+
+static void
+pgos_worker_set_malloc(void)
+{
+#ifdef __GLIBC__
+	(void) mallopt(M_MMAP_THRESHOLD, PGOS_MMAP_THRESHOLD);
+#endif
+}
+
 void
 pgos_worker_main(Datum arg)
 {
@@ -525,6 +543,7 @@ pgos_worker_main(Datum arg)
 	pqsignal(SIGTERM, die);
 	pqsignal(SIGINT, StatementCancelHandler);
 	BackgroundWorkerUnblockSignals();
+	pgos_worker_set_malloc();
 
 	if (!pgos_worker_attach(DatumGetInt32(arg)))
 		proc_exit(0);

@@ -3,8 +3,10 @@
  *		The first source of a pull: one object, fetched by ranged GETs in parallel, given out in order.
  *
  * A ring of buffers: range i of the object uses buffer i % count.  The reader has the buffer of the oldest
- * range; all others are in flight, so the network is busy while the reader works.  Buffers live in the memory
- * context of pgos_download_source_new(), requests are cancelled by the store's reset callback.
+ * range; all others are in flight, so the network is busy while the reader works.  A buffer that has no range to
+ * come is freed.  Buffers live in the memory context of pgos_download_source_new(), requests are cancelled by the
+ * store's reset callback.
+ *
  * Runs in a worker; may raise.
  */
 #include "postgres.h"
@@ -61,6 +63,23 @@ pgos_download_start(PgosDownload *dl)
 	}
 }
 
+/*
+ * Near the end of the object: the buffer that the reader has emptied is no range's any more, and whoever fetches the
+ * next object already wants the memory.
+ */
+static void
+pgos_download_release(PgosDownload *dl)
+{
+	PgosRange *range;
+
+	if (dl->next_read == 0 || dl->next_start - dl->next_read == dl->count)
+		return;
+	range = &dl->ranges[(dl->next_read - 1) % dl->count];
+	if (range->buf != NULL)
+		pfree(range->buf);
+	range->buf = NULL;
+}
+
 static bool
 pgos_download_fill(PgosSource *source)
 {
@@ -87,6 +106,7 @@ pgos_download_fill(PgosSource *source)
 	}
 	/* the first call, or the buffer that the reader has emptied is free now */
 	pgos_download_start(dl);
+	pgos_download_release(dl);
 	range = &dl->ranges[dl->next_read % dl->count];
 	while (!pgos_request_done(range->request))
 		pgos_store_wait(dl->store, -1);

@@ -61,6 +61,15 @@ sub measure
 	$peak = $most if $most > $peak;
 	note sprintf '%s: %.1f MB raw, %.1f MB stored, peak of private memory %.1f MiB', $name, $job->{raw_bytes} / 1e6,
 	  $job->{stored_bytes} / 1e6, $peak / 1024;
+	# What the job has needed is given back: a worker that waits for the next one is small.
+	my $idle = status($pid, 'RssAnon');
+	for (1 .. 50)
+	{
+		last if $idle < 12 * 1024;
+		select undef, undef, undef, 0.1;
+		$idle = status($pid, 'RssAnon');
+	}
+	cmp_ok($idle / 1024, '<', 12, "$name: the idle worker keeps none of it");
 	return ($job, $peak / 1024);
 }
 
@@ -101,6 +110,16 @@ for my $kind (qw(push pull))
 	cmp_ok($peak{$kind}{large}, '<', 64, "$kind: and what the settings allow");
 	cmp_ok($peak{$kind}{half}, '>', 2, "$kind: something was measured");
 }
+
+# Several objects, each of more than what is fetched ahead: the next one is fetched while the end of this one is read, in
+# the same memory.
+($push) = measure('push in ranges', "SELECT objstore_push('large', server => 'narrow', parallel => 2)");
+cmp_ok($push->{objects}, '>', 2, 'several objects');
+cmp_ok($push->{stored_bytes} / $push->{objects}, '>', 4 * 5 * 1024 * 1024, 'each as large as what is fetched ahead');
+$node->sql('TRUNCATE large_back');
+($pull, $peak) = measure('pull of several objects', "SELECT objstore_pull('large_back', server => 'narrow', path => '$push->{path}')");
+is($pull->{rows}, $push->{rows}, 'all rows');
+cmp_ok($peak, '<', $peak{pull}{large} + 12, 'needs no more than one object');
 
 $s3->no_open_uploads($bucket);
 $node->stop;
