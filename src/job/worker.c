@@ -518,10 +518,10 @@ pgos_worker_scan(void)
 }
 
 /*
- * Larger pieces of memory come from the kernel and go back to it.  glibc would raise that threshold as soon as the first
- * part is freed, and an idle worker would keep what its largest job has needed.
+ * Buffers for parts (5 MiB at least) come from the kernel and go back to it.  glibc would raise that threshold as soon as
+ * the first one is freed, and an idle worker would keep what its largest job has needed.
  */
-#define PGOS_MMAP_THRESHOLD (1024 * 1024)
+#define PGOS_MMAP_THRESHOLD (4 * 1024 * 1024)
 
 static void
 pgos_worker_set_malloc(void)
