@@ -2,10 +2,9 @@
  * download.c
  *		The first source of a pull: one object, fetched by ranged GETs in parallel, given out in order.
  *
- * A ring of buffers: range i of the object uses buffer i % count.  The reader has the buffer of the oldest
- * range; all others are in flight, so the network is busy while the reader works.  A buffer that has no range to
- * come is freed.  Buffers live in the memory context of pgos_download_source_new(), requests are cancelled by the
- * store's reset callback.
+ * A ring of buffers: range i of the object uses buffer i % count.  The reader has one of them; all others are in
+ * flight, so the network is busy while the reader works.  A buffer that has no range to come is freed.  Buffers live in
+ * the memory context of pgos_download_source_new(), requests are cancelled by the store's reset callback.
  *
  * Runs in a worker; may raise.
  */
@@ -41,11 +40,11 @@ typedef struct PgosDownload
 	bool		   ended;
 } PgosDownload;
 
-/* Asks for ranges as long as there are free buffers. */
+/* Asks for ranges as long as there are free buffers, but for one, which the reader has or had last. */
 static void
 pgos_download_start(PgosDownload *dl)
 {
-	while (dl->next_start < dl->count_ranges && dl->next_start - dl->next_read < dl->count)
+	while (dl->next_start < dl->count_ranges && dl->next_start - dl->next_read < dl->count - 1)
 	{
 		PgosRange *range = &dl->ranges[dl->next_start % dl->count];
 		int64	   offset;
@@ -64,15 +63,15 @@ pgos_download_start(PgosDownload *dl)
 }
 
 /*
- * Near the end of the object: the buffer that the reader has emptied is no range's any more, and whoever fetches the
- * next object already wants the memory.
+ * Near the end of the object: the buffer that the reader has emptied will be no range's any more, and whoever fetches
+ * the next object already wants the memory.
  */
 static void
 pgos_download_release(PgosDownload *dl)
 {
 	PgosRange *range;
 
-	if (dl->next_read == 0 || dl->next_start - dl->next_read == dl->count)
+	if (dl->next_read == 0 || dl->next_start < dl->count_ranges)
 		return;
 	range = &dl->ranges[(dl->next_read - 1) % dl->count];
 	if (range->buf != NULL)
@@ -104,8 +103,6 @@ pgos_download_fill(PgosSource *source)
 		}
 		return false;
 	}
-	/* the first call, or the buffer that the reader has emptied is free now */
-	pgos_download_start(dl);
 	pgos_download_release(dl);
 	range = &dl->ranges[dl->next_read % dl->count];
 	while (!pgos_request_done(range->request))
@@ -119,6 +116,8 @@ pgos_download_fill(PgosSource *source)
 	dl->base.data = range->buf;
 	dl->base.avail = range->len;
 	dl->next_read++;
+	/* into the buffer that the reader had before */
+	pgos_download_start(dl);
 	return true;
 }
 
