@@ -318,11 +318,11 @@ pgos_pull_one_object(PgosPullTables *pull, PgosPullObject *object, MemoryContext
 void
 pgos_pull_tables_load(PgosPullTables *pull, List *tables)
 {
-	MemoryContext scratch =
-		AllocSetContextCreate(pull->run->context, "pgobjstore table", ALLOCSET_DEFAULT_SIZES);
 	PgosPullObject *object = NULL;
 	ListCell	   *lc;
 
+	pull->scratch =
+		AllocSetContextCreate(pull->run->context, "pgobjstore table", ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(pull->run->context);
 	pull->objects = NIL;
 	pull->next_begin = 0;
@@ -342,10 +342,11 @@ pgos_pull_tables_load(PgosPullTables *pull, List *tables)
 	{
 		MemoryContextSwitchTo(pull->run->context);
 		pgos_pull_tables_prefetch(pull, i);
-		pgos_pull_one_object(pull, list_nth(pull->objects, i), scratch);
+		pgos_pull_one_object(pull, list_nth(pull->objects, i), pull->scratch);
 	}
 	MemoryContextSwitchTo(pull->run->context);
-	MemoryContextDelete(scratch);
+	MemoryContextDelete(pull->scratch);
+	pull->scratch = NULL;
 }
 
 void
@@ -353,6 +354,10 @@ pgos_pull_tables_forget(PgosPullTables *pull)
 {
 	ListCell *lc;
 
+	/* first, as it ends the thread that reads what closing a download frees */
+	if (pull->scratch != NULL)
+		MemoryContextDelete(pull->scratch);
+	pull->scratch = NULL;
 	foreach (lc, pull->objects)
 	{
 		PgosPullObject *object = lfirst(lc);

@@ -2,7 +2,7 @@
  * thread.c
  *		The one thread that a stream may have, for work that knows nothing of PostgreSQL: compression.
  *
- * Runs in a worker; only pgos_thread_wait() may raise.
+ * Runs in a worker; only pgos_thread_init() and pgos_thread_wait() may raise.
  */
 #include "postgres.h"
 
@@ -19,9 +19,13 @@
 #define PGOS_THREAD_WAIT_NS (10 * 1000 * 1000)
 #define PGOS_NS_PER_S (1000 * 1000 * 1000)
 
+/* A name from PostgreSQL 17 on, which has to be asked for where no mutex is held: that may raise. */
+static uint32 pgos_thread_wait_event = 0;
+
 void
 pgos_thread_init(PgosThread *thread)
 {
+	(void) PGOS_COMPAT_WAIT_EVENT(pgos_thread_wait_event, "ObjstoreCompression");
 	pthread_mutex_init(&thread->mutex, NULL);
 	pthread_cond_init(&thread->changed, NULL);
 	thread->running = false;
@@ -44,7 +48,6 @@ pgos_thread_start(PgosThread *thread, void *(*main)(void *), void *arg)
 void
 pgos_thread_wait(PgosThread *thread)
 {
-	static uint32	wait_event = 0;
 	struct timespec deadline;
 
 	clock_gettime(CLOCK_REALTIME, &deadline);
@@ -54,7 +57,7 @@ pgos_thread_wait(PgosThread *thread)
 		deadline.tv_sec++;
 		deadline.tv_nsec -= PGOS_NS_PER_S;
 	}
-	pgstat_report_wait_start(PGOS_COMPAT_WAIT_EVENT(wait_event, "ObjstoreCompression"));
+	pgstat_report_wait_start(PGOS_COMPAT_WAIT_EVENT(pgos_thread_wait_event, "ObjstoreCompression"));
 	(void) pthread_cond_timedwait(&thread->changed, &thread->mutex, &deadline);
 	pgstat_report_wait_end();
 	pthread_mutex_unlock(&thread->mutex);
