@@ -38,11 +38,10 @@ typedef struct PgosPullTables
 	bool		  staging;	   /* load out of sight */
 	List		 *schemas;	   /* names (char *) of the schemas that tables are staged for */
 	/* of the load under way */
-	MemoryContext
-		  scratch; /* of one object, with the thread that reads its download's buffers; or NULL */
-	List *objects; /* of PgosPullObject, in order */
-	int	  next_begin; /* first object that is not begun */
-	PgosSource *download;
+	MemoryContext scratch;	  /* of one table, with its decompressing thread; or NULL */
+	List		 *objects;	  /* of PgosPullObject, in order */
+	int			  next_begin; /* first object that is not begun */
+	PgosSource	 *download;
 	/* since the beginning of the transaction or of the team */
 	int64 stored_bytes; /* of objects before the one under way */
 	int64 raw_bytes;

@@ -13,6 +13,7 @@
  *		everything before open		the leader alone
  *		joined, active, importing	helpers, when they join, have the snapshot, leave
  *		failed and the error		whoever fails first
+ *		lost						helpers, when their process ends
  *		copy_reason					whoever is first
  *		next_range					anybody, atomically
  *		a range's result			whoever took the range, read by the leader after all have left

@@ -22,6 +22,7 @@ typedef struct PgosCodecStep
 	bool		in_unit;   /* set: a unit has begun and not ended */
 	bool		more;	   /* set: there may be more to come without further input */
 	bool		no_memory; /* set with an error: it is that memory is short */
+	bool		too_large; /* set with an error: it is that more memory is wanted than we give */
 } PgosCodecStep;
 
 typedef struct PgosCodec

@@ -33,7 +33,11 @@ pgos_codec_lz4_run(void *state, PgosCodecStep *step)
 								&taken, NULL);
 
 	if (LZ4F_isError(rc))
+	{
+		/* the number of an error is no public part of the library's interface, its name is */
+		step->no_memory = strcmp(LZ4F_getErrorName(rc), "ERROR_allocation_failed") == 0;
 		return LZ4F_getErrorName(rc);
+	}
 	if (taken > 0 || made > 0)
 		step->in_unit = rc != 0;
 	step->in_pos += taken;

@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "stream/codec.h"
 
@@ -30,7 +31,11 @@ pgos_codec_zstd_run(void *state, PgosCodecStep *step)
 	size_t		   rc = ZSTD_decompressStream(state, &out, &in);
 
 	if (ZSTD_isError(rc))
+	{
+		step->no_memory = ZSTD_getErrorCode(rc) == ZSTD_error_memory_allocation;
+		step->too_large = ZSTD_getErrorCode(rc) == ZSTD_error_frameParameter_windowTooLarge;
 		return ZSTD_getErrorName(rc);
+	}
 	if (in.pos > step->in_pos || out.pos > step->out_pos)
 		step->in_unit = rc != 0;
 	step->more = out.pos == out.size && rc != 0;

@@ -55,6 +55,7 @@ typedef struct PgosDecompress
 	PgosRawChunk	 chunks[PGOS_CHUNK_COUNT];
 	int				 filling; /* the codec's next chunk */
 	int				 reading; /* the reader has this one, or will get it next */
+	bool			 lent;	  /* it has it */
 	int				 given;	  /* chunks, up to PGOS_CHUNKS_ALONE */
 	bool			 tried_thread;
 	PgosThread		 thread;
@@ -159,8 +160,16 @@ pgos_decompress_fail(PgosDecompress *dc, const char *error)
 	const char *codec = dc->codec->name;
 
 	if (dc->step.no_memory)
-		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory"),
-						errdetail("%s could not allocate its window.", codec)));
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory"),
+				 errdetail("%s could not allocate its window for \"%s\".", codec, dc->name)));
+	if (dc->step.too_large)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("could not decompress \"%s\" with %s: its window is too large", dc->name,
+						codec),
+				 errdetail("Windows of up to 128 MiB are read."),
+				 errhint("Compress it anew with a smaller window (zstd --long=27 or less).")));
 	ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
 					errmsg("could not decompress \"%s\" with %s: %s", dc->name, codec, error),
 					errhint("The object is damaged or is not compressed with %s.", codec)));
@@ -188,8 +197,10 @@ pgos_decompress_release_chunk(PgosDecompress *dc)
 {
 	PgosRawChunk *chunk = &dc->chunks[dc->reading];
 
-	if (!chunk->full)
+	/* not one that raised an error instead: whoever asks again gets that again */
+	if (!dc->lent)
 		return;
+	dc->lent = false;
 	pthread_mutex_lock(&dc->thread.mutex);
 	chunk->full = false;
 	dc->reading = (dc->reading + 1) % PGOS_CHUNK_COUNT;
@@ -264,6 +275,7 @@ pgos_decompress_give(PgosDecompress *dc, PgosRawChunk *chunk)
 		dc->from->data += dc->from->avail - chunk->in_left;
 		dc->from->avail = chunk->in_left;
 	}
+	dc->lent = true;
 	dc->given += dc->given < PGOS_CHUNKS_ALONE;
 	dc->base.data = chunk->out;
 	dc->base.avail = chunk->len;

@@ -1,4 +1,5 @@
-# Memory of a worker does not grow with the table: bounded by the settings, the same for 100 MB and for 200 MB.
+# Memory of a worker does not grow with the table: bounded by the settings, the same for 100 MB and for 200 MB.  Nor
+# do requests: so many are in flight as concurrency says.
 use strict;
 use warnings;
 use FindBin;
@@ -120,6 +121,28 @@ $node->sql('TRUNCATE large_back');
 ($pull, $peak) = measure('pull of several objects', "SELECT objstore_pull('large_back', server => 'narrow', path => '$push->{path}')");
 is($pull->{rows}, $push->{rows}, 'all rows');
 cmp_ok($peak, '<', $peak{pull}{large} + 12, 'needs no more than one object');
+
+# Requests are slowed down, so that it can be seen how many are under way: the time from one's begin to its end, in the
+# log of the proxy, less what may lie between the last byte sent and the last one received.
+my $proxy = $s3->proxy([ { method => '^GET$', match => 'part-', times => -1, action => 'delay', ms => 60 } ]);
+$node->create_store('slow', url => "s3://$bucket", store => $proxy, options => { part_size => '5MB' });
+for my $concurrency (1, 3)
+{
+	$node->sql('TRUNCATE large_back');
+	$proxy->forget;
+	my $job = $node->ok_job("SELECT objstore_pull('large_back', server => 'slow', path => '$push->{path}', options => '{\"concurrency\": $concurrency}')",
+		"concurrency $concurrency");
+	my @gets = $proxy->requests(method => 'GET', target => 'part-');
+	cmp_ok(scalar @gets, '>=', $push->{stored_bytes} / (5 * 1024 * 1024), 'ranges of a part');
+	my @events = sort { $a->[0] <=> $b->[0] } map { ([ $_->{time}, 1 ], [ $_->{time} + $_->{ms} / 1000 - 0.03, -1 ]) } @gets;
+	my ($now, $most) = (0, 0);
+	for (@events)
+	{
+		$now += $_->[1];
+		$most = $now if $now > $most;
+	}
+	is($most, $concurrency, 'so many requests are in flight, and no more');
+}
 
 $s3->no_open_uploads($bucket);
 $node->stop;

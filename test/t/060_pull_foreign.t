@@ -8,6 +8,7 @@ use PgObjStore::Cluster;
 use PgObjStore::Objects;
 use PgObjStore::Tables;
 use JSON::PP ();
+use Digest::MD5 qw(md5_hex);
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -214,6 +215,10 @@ my $body = join '', "id,t\n", map { "$_,row $_\n" } 1 .. 20000;
 my $zst = filter($body, 'zstd', '-q');
 $gzip = filter($body, 'gzip', '-n');
 $lz4 = filter($body, 'lz4', '-q');
+# So much that a thread decompresses it: that begins after 1 MiB.
+my $large = join '', "id,t\n", map { "$_," . md5_hex($_) . md5_hex(-$_) . "\n" } 1 .. 60000;
+my %large = (gz => filter($large, 'gzip', '-n'), zst => filter($large, 'zstd', '-q'), lz4 => filter($large, 'lz4', '-q'));
+sub flip { my ($bytes, $at) = @_; substr($bytes, $at, 1) ^= "\1"; return $bytes }
 sub middle { my ($bytes, $garbage) = @_; substr($bytes, length($bytes) / 2, length $garbage) = $garbage; return $bytes }
 my @bad = (
 	[ 'gzip cut off.csv.gz', substr($gzip, 0, -20), 'XX001', qr/ends in the middle of a gzip member/ ],
@@ -228,6 +233,16 @@ my @bad = (
 	[ 'lz4 cut off.csv.lz4', substr($lz4, 0, -8), 'XX001', qr/middle of a lz4 frame/ ],
 	[ 'lz4 garbage behind.csv.lz4', $lz4 . 'garbage!', 'XX001', qr/with lz4/ ],
 	[ 'lz4 checksum.csv.lz4', do { my $b = $lz4; substr($b, -2, 1) ^= "\1"; $b }, 'XX001', qr/with lz4.*hecksum/ ],
+	[ 'large gzip cut off.csv.gz', substr($large{gz}, 0, -20), 'XX001', qr/ends in the middle of a gzip member/ ],
+	[ 'large gzip garbage behind.csv.gz', $large{gz} . 'garbage', 'XX001', qr/garbage after the end/ ],
+	[ 'large gzip checksum.csv.gz', flip($large{gz}, -8), 'XX001', qr/incorrect data check/ ],
+	[ 'large zstd cut off.csv.zst', substr($large{zst}, 0, -20), 'XX001', qr/middle of a zstd frame/ ],
+	[ 'large zstd garbage behind.csv.zst', $large{zst} . 'garbage', 'XX001', qr/could not decompress.*with zstd/ ],
+	[ 'large zstd checksum.csv.zst', flip($large{zst}, -1), 'XX001', qr/with zstd.*hecksum/ ],
+	[ 'large lz4 cut off.csv.lz4', substr($large{lz4}, 0, -8), 'XX001', qr/middle of a lz4 frame/ ],
+	[ 'large lz4 garbage behind.csv.lz4', $large{lz4} . 'garbage!', 'XX001', qr/with lz4/ ],
+	[ 'large lz4 checksum.csv.lz4', flip($large{lz4}, -2), 'XX001', qr/with lz4.*hecksum/ ],
+	[ 'zstd large window.csv.zst', filter($body, 'zstd', '-q', '--long=28'), '54000', qr/window is too large.*128 MiB/s ],
 	[ 'named gz.csv.gz', $body, 'XX001', qr/not what its name says.*compressed with gzip/s ],
 	[ 'named zst.csv.zst', $gzip, 'XX001', qr/not what its name says.*zstd.*begins as with gzip/s ],
 	[ 'said lz4.csv', $gzip, 'XX001', qr/not what argument "compression" says/, compression => 'lz4' ],
@@ -276,6 +291,17 @@ for my $case (grep { defined $_->[2] } @bad)
 	like(join("\n", $job->{message} // '', $job->{detail} // ''), qr/\Q$key\E/, "$key: and where");
 }
 is($node->sql('SELECT * FROM bad'), '0|was there', 'the table is as it was');
+
+# The same large ones, undamaged.
+for my $suffix (sort keys %large)
+{
+	$node->sql("CREATE TABLE large_$suffix (LIKE bad)");
+	put("large.csv.$suffix", $large{$suffix});
+	my ($job) = run_jobs($node, 'postgres', pull_sql("large_$suffix", "large.csv.$suffix"));
+	is($job->{state}, 'done', "$suffix in a thread") or diag $job->{message};
+	is($node->sql("SELECT count(*), sum(id), bool_and(t = md5(id::text) || md5((-id)::text)) FROM large_$suffix"), '60000|1800030000|t',
+		'every row');
+}
 
 # A line of 1.2 GB: more than the server can hold.
 {

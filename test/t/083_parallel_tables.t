@@ -146,6 +146,7 @@ $node->sql($check, db => 'clone');
 $pull = $node->ok_job("SELECT objstore_pull_tables('$push->{path}', 'lake', parallel => 3)", 'a constraint that reads another table', db => 'clone');
 like($pull->{note}, qr/^one worker: with several there was an error: .*four\.a/, 'the reason');
 is($node->sql('SELECT count(*), sum(n) FROM four.b', db => 'clone'), '80000|3200040000', 'its rows');
+is(leftovers('clone'), 0, 'no schema is left');
 
 # ---------------------------------------------------------------- or not at all
 
